@@ -1,0 +1,122 @@
+# nodekit: `make help` lists the targets. Two do everything: `make demo` and `make test`.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+OUT     := _out
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X github.com/nodekit-go/nodekit/examples/internal/version.Version=$(VERSION)
+
+# The race detector needs cgo, thus gcc.
+APT_UNIT   := gcc libc6-dev git
+APT_KERNEL := iproute2 nftables
+APT_NODE   := containerd runc containernetworking-plugins iptables
+
+# Every package but those that need a real node.
+UNIT = $(shell go list ./... | grep -v /test/node)
+NESTED := hack/bench test/outside
+
+FUZZTIME ?= 20s
+BENCHTIME ?= 1s
+# The Kubernetes pre-release that `make next` builds against.
+NEXT ?= v0.38.0-beta.0
+# What `make apidiff` compares with.
+BASE ?= origin/main
+
+say = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z][a-z0-9-]*:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: ## static pods on containerd behind a virtual IP, in a namespace of its own (KEEP=1 leaves it running)
+	$(call say,demo: installing what is missing)
+	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
+	$(call say,demo: building)
+	@go build -o $(OUT)/demo ./hack/demo
+	@exec $(OUT)/demo
+
+.PHONY: test
+test: lint test-unit test-kernel test-node test-nested ## install what the tests need and run them all
+	$(call say,all tests passed)
+
+.PHONY: test-unit
+test-unit: ## every package under the race detector, nothing outside the process needed
+	$(call say,unit tests)
+	@hack/install.sh $(APT_UNIT)
+	@go vet ./...
+	@go test -race -timeout 15m -skip '^TestKernel' $(UNIT)
+
+.PHONY: test-kernel
+test-kernel: ## packets through rules in network namespaces (root)
+	$(call say,kernel tests)
+	@hack/install.sh $(APT_UNIT) $(APT_KERNEL)
+	@REQUIRE_KERNEL=1 go test -timeout 15m -run '^TestKernel' $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
+
+.PHONY: test-node
+test-node: ## pods on a private containerd (root)
+	$(call say,node tests)
+	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
+	@REQUIRE_KERNEL=1 go test -timeout 20m ./test/node/...
+
+.PHONY: test-nested
+test-nested: ## the nested modules
+	$(call say,nested modules)
+	@for m in $(NESTED); do (cd $$m && go vet ./... && go test -timeout 15m ./...); done
+
+.PHONY: lint
+lint: ## golangci-lint with .golangci.yml
+	$(call say,lint)
+	@$$(hack/tool.sh golangci-lint) run ./...
+
+.PHONY: verify
+verify: lint arm64 next apidiff vuln ## what a reviewer runs before a release
+	$(call say,go.mod and go.sum are tidy)
+	@go mod tidy -diff
+
+.PHONY: fuzz
+fuzz: ## each fuzz test for FUZZTIME (20s)
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+		grep -o '^func Fuzz[A-Za-z0-9_]*' "$$file" | sed 's/^func //' | while read -r name; do \
+			printf '%-50s %s\n' "$$(dirname "$$file")" "$$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## benchmarks of every package, BENCHTIME (1s) each; those of the kernel need root
+	@go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./podworker/... ./proxier/... ./probes/... ./runtime/... ./staticpods/...
+
+.PHONY: arm64
+arm64: ## build everything for linux/arm64
+	$(call say,build for arm64)
+	@GOARCH=arm64 CGO_ENABLED=0 go build ./...
+
+.PHONY: next
+next: ## build against the next Kubernetes minor (NEXT)
+	$(call say,build against k8s.io/* $(NEXT))
+	@mkdir -p $(OUT) && cp go.mod $(OUT)/next.mod && cp go.sum $(OUT)/next.sum
+	@go get -modfile=$(OUT)/next.mod $$(go list -m -f '{{if not .Indirect}}{{.Path}}{{end}}' all | \
+		grep -E '^k8s.io/(api|apimachinery|component-helpers|cri-api|kubelet|kube-proxy)$$' | sed 's/$$/@$(NEXT)/')
+	@go vet -modfile=$(OUT)/next.mod ./...
+
+.PHONY: apidiff
+apidiff: ## incompatible changes of the public API against BASE (origin/main)
+	$(call say,API changes against $(BASE))
+	@hack/apidiff.sh $(BASE)
+
+.PHONY: vuln
+vuln: ## known vulnerabilities; says so where the database can't be reached
+	$(call say,known vulnerabilities)
+	@$$(hack/tool.sh govulncheck) ./... || { [ $$? -ne 3 ] && echo "the vulnerability database can't be reached from here; nothing was checked"; }
+
+.PHONY: update
+update: ## newest versions of all dependencies, in every module
+	@go get -u ./... && go mod tidy
+	@for m in hack/tools $(NESTED); do (cd $$m && go get -u ./... tool && go mod tidy); done
+
+.PHONY: clean
+clean: ## remove what the targets built in this folder
+	@rm -rf $(OUT)

@@ -1,0 +1,120 @@
+package importbudget
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const module = "github.com/nodekit-go/nodekit"
+
+// rules are this module's. A budget is a little above what the package pulls in
+// today; raise one only with the reason in the commit.
+var rules = Rules{
+	Parts: []string{"runtime", "probes", "podworker", "staticpods", "lease", "allocatable", "proxier", "cni"},
+	Free:  []string{"examples", "test", "hack"},
+	Forbidden: []string{
+		"k8s.io/kubernetes", "k8s.io/client-go", "k8s.io/klog", "github.com/prometheus/client_golang",
+	},
+	Budgets: map[string]int{
+		"runtime":             115,
+		"runtime/runtimetest": 115,
+		"probes":              65,
+		"probes/grpc":         170,
+		"probes/probestest":   65,
+		"podworker":           65,
+		"podworker/podspec":   175,
+		"podworker/podstatus": 175,
+		"podworker/podsync":   175,
+		"staticpods":          70,
+		"allocatable":         65,
+		"allocatable/config":  150,
+		"proxier":             66,
+		"proxier/nftables":    86,
+		"proxier/source":      70,
+		"proxier/config":      150,
+		"proxier/healthcheck": 66,
+		"proxier/proxiertest": 66,
+	},
+}
+
+func TestModuleKeepsItsBudgets(t *testing.T) {
+	g, err := Load(t.Context(), "../..", module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := g.Own()
+	if len(own) < 10 {
+		t.Fatalf("%d packages of the module were loaded, that can't be all: %v", len(own), own)
+	}
+	for _, breach := range rules.Check(g) {
+		t.Error(breach)
+	}
+	for _, rel := range own {
+		t.Logf("%4d  %s", len(g.External(rel)), rel)
+	}
+}
+
+// list is the output of `go list` for a module m that breaks every rule.
+const list = `
+{"ImportPath":"fmt","Standard":true}
+{"ImportPath":"k8s.io/klog/v2","Imports":["fmt"]}
+{"ImportPath":"x.example/b","Imports":["k8s.io/klog/v2"]}
+{"ImportPath":"x.example/a","Imports":["x.example/b","fmt"]}
+{"ImportPath":"m","Imports":[]}
+{"ImportPath":"m/probes/grpc","Imports":["x.example/a"]}
+{"ImportPath":"m/probes","Imports":["m/probes/grpc"]}
+{"ImportPath":"m/lease","Imports":["m/probes","k8s.io/klog/v2"]}
+{"ImportPath":"m/cni","Imports":["m/test/kit"]}
+{"ImportPath":"m/cni/cnitest","Imports":["m/cni"]}
+{"ImportPath":"m/test/kit","Imports":["x.example/a"]}
+{"ImportPath":"m/examples/all","Imports":["m/probes","m/lease","m/cni","k8s.io/klog/v2"]}
+`
+
+func TestRulesFindBreaches(t *testing.T) {
+	g, err := parse(strings.NewReader(list), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Rules{
+		Parts:     []string{"probes", "lease", "cni"},
+		Free:      []string{"examples", "test"},
+		Forbidden: []string{"k8s.io/klog"},
+		Budgets:   map[string]int{"probes": 3, "probes/grpc": 2, "lease": 3, "cni": 3},
+	}
+	want := []string{
+		"cni: imports the program or test package test/kit",
+		"cni/cnitest: has no import budget; it pulls in 3 packages",
+		"cni/cnitest: imports the program or test package test/kit",
+		"lease: imports k8s.io/klog/v2",
+		"lease: imports its sibling probes",
+		"lease: imports its sibling probes/grpc",
+		"probes: imports its own sub-package probes/grpc",
+		"probes/grpc: pulls in 3 packages, its budget is 2",
+	}
+	if diff := cmp.Diff(want, r.Check(g)); diff != "" {
+		t.Errorf("breaches (-want +got):\n%s", diff)
+	}
+}
+
+func TestRulesAcceptACleanModule(t *testing.T) {
+	const clean = `{"ImportPath":"fmt","Standard":true}
+{"ImportPath":"m/probes","Imports":["fmt","m/internal/ring"]}
+{"ImportPath":"m/probes/grpc","Imports":["m/probes"]}
+{"ImportPath":"m/internal/ring","Imports":["fmt"]}`
+	g, err := parse(strings.NewReader(clean), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Rules{Parts: []string{"probes"}, Budgets: map[string]int{"probes": 0, "probes/grpc": 0}}
+	if got := r.Check(g); len(got) != 0 {
+		t.Errorf("breaches: %q, want none", got)
+	}
+}
+
+func TestParseRefusesGarbage(t *testing.T) {
+	if _, err := parse(strings.NewReader("{"), "m"); err == nil {
+		t.Error("parse of half an object: no error")
+	}
+}
