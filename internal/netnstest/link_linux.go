@@ -1,0 +1,59 @@
+package netnstest
+
+import (
+	"strings"
+	"testing"
+)
+
+// End is one end of a link: an interface in a namespace.
+type End struct {
+	NS   *NS
+	Name string
+	// Addrs are the addresses of the interface with their prefix lengths.
+	Addrs []string
+	// Bridge is the name of a bridge of NS that the interface joins; empty means
+	// none.
+	Bridge string
+}
+
+// Veth joins two namespaces by a pair of virtual Ethernet interfaces, which are
+// up and usable when it returns. IPv6 addresses skip duplicate detection, so
+// that they answer at once.
+func Veth(tb testing.TB, a, b End) {
+	tb.Helper()
+	a.NS.IP(tb, "link", "add", a.Name, "type", "veth", "peer", "name", b.Name, "netns", b.NS.Path())
+	a.up(tb)
+	b.up(tb)
+	a.address(tb)
+	b.address(tb)
+}
+
+// Bridge makes a bridge with addresses in a namespace. Name and Addrs of end
+// are used.
+func Bridge(tb testing.TB, end End) {
+	tb.Helper()
+	end.NS.IP(tb, "link", "add", end.Name, "type", "bridge", "forward_delay", "0")
+	end.up(tb)
+	end.address(tb)
+}
+
+func (e End) up(tb testing.TB) {
+	tb.Helper()
+	if e.Bridge != "" {
+		e.NS.IP(tb, "link", "set", e.Name, "master", e.Bridge)
+	}
+	e.NS.IP(tb, "link", "set", e.Name, "up")
+}
+
+// address comes after both ends are up: an IPv6 address is usable at once only
+// on a link that has a carrier.
+func (e End) address(tb testing.TB) {
+	tb.Helper()
+	for _, addr := range e.Addrs {
+		args := []string{"addr", "add", addr, "dev", e.Name}
+		if strings.Contains(addr, ":") {
+			args = append(args, "nodad")
+		}
+		e.NS.IP(tb, args...)
+	}
+}
