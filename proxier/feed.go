@@ -1,0 +1,64 @@
+package proxier
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Feed is the way of one source into a Proxier. Objects are read during the call
+// and not kept. Two feeds must not deliver an object of the same kind and name.
+type Feed struct {
+	p    *Proxier
+	name string
+}
+
+// Feed returns a new feed; the name is for logs and Status. A feed made before Run
+// holds back the first round until it is synced.
+func (p *Proxier) Feed(name string) *Feed {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &Feed{p: p, name: name}
+	p.waiting = append(p.waiting, f)
+	return f
+}
+
+// SetService adds or replaces a Service.
+func (f *Feed) SetService(svc *corev1.Service) {
+	f.p.change(func(t *Tracker) bool { return t.SetService(svc) })
+}
+
+// DeleteService removes a Service. To remove an unknown one is not an error.
+func (f *Feed) DeleteService(name types.NamespacedName) {
+	f.p.change(func(t *Tracker) bool { return t.DeleteService(name) })
+}
+
+// SetEndpointSlice adds or replaces an EndpointSlice.
+func (f *Feed) SetEndpointSlice(es *discoveryv1.EndpointSlice) {
+	f.p.change(func(t *Tracker) bool { return t.SetEndpointSlice(es) })
+}
+
+// DeleteEndpointSlice removes an EndpointSlice. To remove an unknown one is not an
+// error.
+func (f *Feed) DeleteEndpointSlice(name types.NamespacedName) {
+	f.p.change(func(t *Tracker) bool { return t.DeleteEndpointSlice(name) })
+}
+
+// Synced says that the feed has delivered everything it knew at its start. Further
+// calls do nothing.
+func (f *Feed) Synced() {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	f.p.waiting = slices.DeleteFunc(f.p.waiting, func(o *Feed) bool { return o == f })
+	f.p.wakeUp()
+}
+
+func (p *Proxier) change(do func(*Tracker) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if do(p.tracker) {
+		p.queueLocked()
+	}
+}

@@ -1,0 +1,40 @@
+package proxier
+
+import (
+	"slices"
+	"time"
+)
+
+// Status says how far what is in force is from what is desired.
+type Status struct {
+	// Waiting names the feeds that are not synced yet. Nothing is programmed before
+	// the list is empty.
+	Waiting []string
+	// LastSuccess is when a round last ended with everything in force; zero before
+	// the first.
+	LastSuccess time.Time
+	// QueuedSince is since when the oldest change waits to be in force; zero if
+	// none does. The first Reset counts from the start of Run.
+	QueuedSince time.Time
+	// LastError is what the last round failed with, nil after a success.
+	LastError error
+	// Failures is the number of rounds that have failed since the last success.
+	Failures int
+}
+
+// Stale reports whether a change has waited longer than limit at the time now.
+func (s Status) Stale(now time.Time, limit time.Duration) bool {
+	return !s.QueuedSince.IsZero() && now.Sub(s.QueuedSince) > limit
+}
+
+// Status returns the present status.
+func (p *Proxier) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.status
+	for _, f := range p.waiting {
+		s.Waiting = append(s.Waiting, f.name)
+	}
+	slices.Sort(s.Waiting)
+	return s
+}
