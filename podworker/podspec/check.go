@@ -1,0 +1,163 @@
+package podspec
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Options are the abilities of the agent beyond this package. The zero value has
+// none.
+type Options struct {
+	// Probes is true when an engine runs the probes of the pods. Without one a pod
+	// with a probe is refused.
+	Probes bool
+}
+
+// Problem is one field of a pod that is not honoured.
+type Problem struct {
+	// Field is the path of the field, as in "spec.containers[0].lifecycle".
+	Field string
+	// Support is Refused or Warned.
+	Support Support
+	// Why says in a few words what is missing.
+	Why string
+}
+
+// String returns "field: why".
+func (p Problem) String() string { return p.Field + ": " + p.Why }
+
+// Refusal returns an error that names every refused field, nil if there is none.
+func Refusal(problems []Problem) error {
+	var texts []string
+	for _, p := range problems {
+		if p.Support == Refused {
+			texts = append(texts, p.String())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return &RefusedError{Fields: texts}
+}
+
+// RefusedError says that a pod asks for something this node cannot do.
+type RefusedError struct {
+	// Fields has "field: why" for each refused field.
+	Fields []string
+}
+
+// Error names every refused field.
+func (e *RefusedError) Error() string {
+	return "pod is not supported: " + strings.Join(e.Fields, "; ")
+}
+
+// Check returns every field of the pod that is not honoured, in the order of the
+// spec. The pod may run only if [Refusal] of the list is nil.
+func Check(pod *corev1.Pod, opt Options) []Problem {
+	c := checker{opt: opt}
+	c.annotations(pod.Annotations)
+	c.value("spec", reflect.ValueOf(&pod.Spec).Elem())
+	if users := pod.Spec.HostUsers; users != nil && !*users {
+		c.add("spec.hostUsers", Refused, "user namespaces are not supported")
+	}
+	return c.problems
+}
+
+// appArmorPrefix is the old way of asking for an AppArmor profile
+// (https://kubernetes.io/docs/tutorials/security/apparmor/).
+const appArmorPrefix = "container.apparmor.security.beta.kubernetes.io/"
+
+type checker struct {
+	opt      Options
+	problems []Problem
+}
+
+func (c *checker) add(path string, s Support, why string) {
+	c.problems = append(c.problems, Problem{Field: path, Support: s, Why: why})
+}
+
+func (c *checker) annotations(set map[string]string) {
+	for key, value := range set {
+		if strings.HasPrefix(key, appArmorPrefix) && value != "unconfined" {
+			c.add(fmt.Sprintf("metadata.annotations[%s]", key), Refused, "AppArmor profiles are not supported")
+		}
+	}
+}
+
+// value visits a value that is honoured.
+func (c *checker) value(path string, v reflect.Value) {
+	if why := c.special(v); why != "" {
+		c.add(path, Refused, why)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			c.value(path, v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			c.value(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+		}
+	case reflect.Struct:
+		if !isLeaf(v.Type()) {
+			c.fields(path, v)
+		}
+	default:
+	}
+}
+
+func (c *checker) fields(path string, v reflect.Value) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !isSet(v.Field(i)) {
+			continue
+		}
+		at := fieldPath(path, f)
+		r, known := fields[v.Type().Name()+"."+f.Name]
+		switch {
+		case !known:
+			c.add(at, Refused, "the field is not known to this version")
+		case isProbe(f) && !c.opt.Probes:
+			c.add(at, Refused, "no probe engine is attached")
+		case r.support == Honoured:
+			c.value(at, v.Field(i))
+		default:
+			c.add(at, r.support, r.why)
+		}
+	}
+}
+
+func isProbe(f reflect.StructField) bool {
+	return f.Type == reflect.TypeFor[*corev1.Probe]()
+}
+
+// isLeaf reports whether a struct type is a value of its own to the API.
+func isLeaf(t reflect.Type) bool {
+	return t == reflect.TypeFor[resource.Quantity]() || t == reflect.TypeFor[intstr.IntOrString]()
+}
+
+// isSet reports whether a field says anything. A pointer to false means what
+// leaving the field out means, for every bool but hostUsers, which Check looks at.
+func isSet(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() > 0
+	case reflect.Pointer:
+		return !v.IsNil() && (v.Elem().Kind() != reflect.Bool || v.Elem().Bool())
+	}
+	return !v.IsZero()
+}
+
+func fieldPath(path string, f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "" { // embedded
+		return path
+	}
+	return path + "." + name
+}

@@ -1,0 +1,100 @@
+package podspec
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Run is what tells one run of a container from another. The zero value is a first
+// run, without termination message, addresses and image identity.
+type Run struct {
+	// Attempt counts the runs, from 0. It is the restart count of the container.
+	Attempt uint32
+	// Backoff is kept with the container, see [AnnotationBackoff]; negative: it is
+	// not.
+	Backoff time.Duration
+	// ImageRef is the image as the runtime resolved it; empty: the pod's name for it.
+	ImageRef string
+	// ImageUser is the user the image asks for.
+	ImageUser User
+	// PodIPs are the addresses of the pod, the primary one first. On the network of
+	// the node they are the node's.
+	PodIPs []string
+	// MessageFile is the name of the file for the termination message in
+	// [MessageDir]; empty: the container gets none.
+	MessageFile string
+}
+
+// ContainerSpec is what it takes to create a container.
+type ContainerSpec struct {
+	// Config is for the runtime.
+	Config *runtimeapi.ContainerConfig
+	// Paths have to exist before.
+	Paths []Path
+}
+
+// LogPath returns the path of the log of one run below the log directory of its
+// pod.
+func LogPath(container string, attempt uint32) string {
+	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
+}
+
+// Container returns the configuration of one run of a container of the pod. An
+// error says what in the pod cannot be fulfilled, such as runAsNonRoot with an
+// image that runs as root.
+func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (ContainerSpec, error) {
+	env, err := newEnvironment(pod, c, node, run.PodIPs)
+	if err != nil {
+		return ContainerSpec{}, err
+	}
+	security, err := containerSecurity(pod, c, node, run.ImageUser)
+	if err != nil {
+		return ContainerSpec{}, err
+	}
+	annotations, err := containerAnnotations(pod, c, &run)
+	if err != nil {
+		return ContainerSpec{}, err
+	}
+	mounts, paths, err := mounts(pod, c, node, &run)
+	if err != nil {
+		return ContainerSpec{}, err
+	}
+	logs := Path{Kind: OwnDir, Path: filepath.Join(node.LogDir(pod), c.Name), Mode: dirMode}
+	return ContainerSpec{
+		Paths: append([]Path{logs}, paths...),
+		Config: &runtimeapi.ContainerConfig{
+			Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: run.Attempt},
+			Image:       &runtimeapi.ImageSpec{Image: or(run.ImageRef, c.Image), UserSpecifiedImage: c.Image},
+			Command:     expandAll(c.Command, env.look),
+			Args:        expandAll(c.Args, env.look),
+			WorkingDir:  c.WorkingDir,
+			Envs:        env.list,
+			Mounts:      mounts,
+			Labels:      containerLabels(pod, c),
+			Annotations: annotations,
+			LogPath:     LogPath(c.Name, run.Attempt),
+			Stdin:       c.Stdin,
+			StdinOnce:   c.StdinOnce,
+			Tty:         c.TTY,
+			Linux: &runtimeapi.LinuxContainerConfig{
+				Resources:       linuxResources(pod, c, node),
+				SecurityContext: security,
+			},
+		},
+	}, nil
+}
+
+// volume returns the volume of the pod a mount names.
+func volume(pod *corev1.Pod, name string) (*corev1.Volume, error) {
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].Name == name {
+			return &pod.Spec.Volumes[i], nil
+		}
+	}
+	return nil, fmt.Errorf("volume mount %s: the pod has no such volume", name)
+}
