@@ -1,0 +1,207 @@
+package strictyaml
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Kind says what is wrong with a field.
+type Kind uint8
+
+// The kinds of Issue. Decode fails on WrongType and passes over the others.
+const (
+	Unknown   Kind = iota + 1 // the type has no such field
+	Duplicate                 // an earlier line sets the same field
+	WrongType                 // the value does not fit the field
+)
+
+// Issue is one thing that is wrong with one field.
+type Issue struct {
+	Kind    Kind
+	Line    int
+	Field   string // like "spec.containers[0].image"; empty is the whole document
+	Message string
+}
+
+// Check compares the document with the type that into points to, by the json
+// tags of its fields, and returns every issue in the order of lines.
+func (d Document) Check(into any) []Issue {
+	c := checker{merged: d.root.merged}
+	c.check(d.root, reflect.TypeOf(into).Elem(), "")
+	slices.SortStableFunc(c.issues, func(a, b Issue) int { return a.Line - b.Line })
+	return c.issues
+}
+
+type checker struct {
+	merged bool
+	issues []Issue
+}
+
+func (c *checker) add(k Kind, line int, path, format string, args ...any) {
+	c.issues = append(c.issues, Issue{Kind: k, Line: line, Field: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// check walks n and t side by side; null fits everything.
+func (c *checker) check(n *node, t reflect.Type, path string) {
+	if n == nil {
+		return
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		c.leaf(n, t, path)
+	case t.Kind() == reflect.Struct:
+		c.structure(n, t, path)
+	case t.Kind() == reflect.Map:
+		if c.want(n, mapping, path) {
+			c.duplicates(n, path)
+			for _, f := range n.fields {
+				c.check(f.value, t.Elem(), path+"["+f.name+"]")
+			}
+		}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
+		if c.want(n, sequence, path) {
+			for i, item := range n.items {
+				c.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+			}
+		}
+	default:
+		c.leaf(n, t, path)
+	}
+}
+
+func (c *checker) structure(n *node, t reflect.Type, path string) {
+	if !c.want(n, mapping, path) {
+		return
+	}
+	c.duplicates(n, path)
+	known := fieldsOf(t)
+	for _, f := range n.fields {
+		at := join(path, f.name)
+		ft, ok := known[f.name]
+		if !ok {
+			c.add(Unknown, f.line, at, "unknown field%s", hint(f.name, known))
+			continue
+		}
+		c.check(f.value, ft, at)
+	}
+}
+
+// duplicates reports names that a mapping repeats. A merge key may repeat one on
+// purpose, so that a document with merge keys is not examined.
+func (c *checker) duplicates(n *node, path string) {
+	if c.merged {
+		return
+	}
+	first := map[string]int{}
+	for _, f := range n.fields {
+		if line, again := first[f.name]; again {
+			c.add(Duplicate, f.line, join(path, f.name), "set twice, first on line %d; the last one counts", line)
+			continue
+		}
+		first[f.name] = f.line
+	}
+}
+
+func (c *checker) want(n *node, k kind, path string) bool {
+	if n.kind == k {
+		return true
+	}
+	c.add(WrongType, n.line, path, "is %s, must be %s", n.kind, k)
+	return false
+}
+
+// leaf tries the value on the type, as the decoder will.
+func (c *checker) leaf(n *node, t reflect.Type, path string) {
+	text, err := json.Marshal(n.plain())
+	if err != nil {
+		c.add(WrongType, n.line, path, "%v", err)
+		return
+	}
+	if err := json.Unmarshal(text, reflect.New(t).Interface()); err != nil {
+		c.add(WrongType, n.line, path, "%s", mismatch(text, t, err))
+	}
+}
+
+// mismatch words a decoder's error for the owner of the file.
+func mismatch(text []byte, t reflect.Type, err error) string {
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+		return err.Error()
+	}
+	value := string(text)
+	if len(value) > 40 {
+		value = value[:37] + "..."
+	}
+	want := t.Name()
+	switch t.Kind() {
+	case reflect.String:
+		want = "a string; write it in quotes"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		want = fmt.Sprintf("a whole number of %d bits", t.Bits())
+	}
+	return fmt.Sprintf("is %s, must be %s", value, want)
+}
+
+// plain returns the node as the values that encoding/json writes.
+func (n *node) plain() any {
+	if n == nil {
+		return nil
+	}
+	switch n.kind {
+	case mapping:
+		m := make(map[string]any, len(n.fields))
+		for _, f := range n.fields {
+			m[f.name] = f.value.plain()
+		}
+		return m
+	case sequence:
+		s := make([]any, len(n.items))
+		for i, item := range n.items {
+			s[i] = item.plain()
+		}
+		return s
+	default:
+		return n.value
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// fieldsOf returns the fields of a struct by their names in JSON, with those of
+// embedded structs.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !f.IsExported():
+		case name == "" && f.Anonymous:
+			embedded := f.Type
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
+			}
+			for n, ft := range fieldsOf(embedded) {
+				fields[n] = ft
+			}
+		case name == "":
+			fields[f.Name] = f.Type
+		default:
+			fields[name] = f.Type
+		}
+	}
+	return fields
+}

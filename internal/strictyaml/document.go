@@ -1,0 +1,192 @@
+// Package strictyaml reads configuration and manifests as their owner wrote
+// them: it decodes YAML and JSON into the types of the Kubernetes API as the API
+// server does, and tells which line holds a field, which fields the type does
+// not know, and which are set twice.
+package strictyaml
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// maxDocuments bounds how many documents one file may hold, so that a file of
+// separators costs no more than its size.
+const maxDocuments = 1000
+
+// SyntaxError says where a file stops being YAML or JSON.
+type SyntaxError struct {
+	// Line counts from 1; 0 means that the parser did not say.
+	Line int
+	// Message is the parser's reason without the line.
+	Message string
+}
+
+// Error returns "line N: reason".
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return e.Message
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Message)
+}
+
+// Document is one object of a file. Its methods read it only, so that any number
+// of goroutines may use one.
+type Document struct {
+	// Line is the line of the file at which the document starts, counted from 1.
+	Line int
+	root *node
+	json []byte
+}
+
+// Parse splits data at the document markers of YAML and parses each document
+// that holds something; a file of blanks and comments has none. The error is a
+// *SyntaxError.
+func Parse(data []byte) ([]Document, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var docs []Document
+	for i, c := range split(data) {
+		if i == maxDocuments {
+			return nil, &SyntaxError{Line: c.line, Message: fmt.Sprintf("more than %d documents in one file", maxDocuments)}
+		}
+		doc, err := parseChunk(c)
+		if err != nil {
+			return nil, err
+		}
+		if doc.root != nil {
+			docs = append(docs, doc)
+		}
+	}
+	return docs, nil
+}
+
+// chunk is the text of one document and the line at which it starts.
+type chunk struct {
+	line int
+	text []byte
+}
+
+// split cuts data at the lines that YAML reserves for markers: "---" opens a
+// document, "..." closes one. What follows "---" on its line stays.
+func split(data []byte) []chunk {
+	var chunks []chunk
+	current := chunk{line: 1}
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		switch {
+		case isMarker(text, "---"):
+			chunks = append(chunks, current)
+			current = chunk{line: line, text: append([]byte("   "), text[3:]...)}
+		case isMarker(text, "..."):
+			chunks = append(chunks, current)
+			current = chunk{line: line, text: []byte("\n")}
+		case len(current.text) == 0 && text[0] == '%':
+			current.text = append(current.text, '\n') // a directive; this parser needs none
+		default:
+			current.text = append(current.text, text...)
+		}
+	}
+	return append(chunks, current)
+}
+
+func isMarker(line []byte, marker string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(marker))
+	return ok && (len(rest) == 0 || strings.ContainsRune(" \t\r\n", rune(rest[0])))
+}
+
+func parseChunk(c chunk) (Document, error) {
+	text := bytes.TrimSpace(c.text)
+	if len(text) == 0 {
+		return Document{}, nil
+	}
+	if text[0] == '{' && json.Valid(text) {
+		return Document{Line: c.line, root: parseJSON(c.text, c.line), json: text}, nil
+	}
+	root, err := parseYAML(c.text, c.line)
+	if err == nil && root == nil {
+		return Document{}, nil
+	}
+	var converted []byte
+	if err == nil {
+		converted, err = yaml.YAMLToJSON(c.text)
+	}
+	if err == nil {
+		return Document{Line: root.line, root: root, json: converted}, nil
+	}
+	if text[0] == '{' {
+		return Document{}, jsonSyntaxError(c)
+	}
+	return Document{}, yamlSyntaxError(err, c.line)
+}
+
+func jsonSyntaxError(c chunk) *SyntaxError {
+	var v any
+	err := json.Unmarshal(c.text, &v)
+	e := &SyntaxError{Message: "not JSON"}
+	if err != nil {
+		e.Message = err.Error()
+	}
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		e.Line = c.line + bytes.Count(c.text[:min(int(syntax.Offset), len(c.text))], []byte("\n"))
+	}
+	return e
+}
+
+// yamlSyntaxError takes the line out of the parser's text, which reads "yaml:
+// line 3: reason" or "yaml: reason", and counts it from the start of the file.
+func yamlSyntaxError(err error, first int) *SyntaxError {
+	message := err.Error()
+	if _, rest, ok := strings.Cut(message, "yaml: "); ok {
+		message = rest
+	}
+	line, reason, ok := cutLine(message)
+	if !ok {
+		return &SyntaxError{Line: first, Message: message}
+	}
+	return &SyntaxError{Line: first + line - 1, Message: reason}
+}
+
+// cutLine splits "line 3: reason".
+func cutLine(text string) (line int, reason string, ok bool) {
+	rest, ok := strings.CutPrefix(text, "line ")
+	if !ok {
+		return 0, text, false
+	}
+	number, reason, ok := strings.Cut(rest, ": ")
+	if !ok {
+		return 0, text, false
+	}
+	line, err := strconv.Atoi(number)
+	if err != nil || line < 1 {
+		return 0, text, false
+	}
+	return line, reason, true
+}
+
+// JSON returns the document as JSON. The caller does not change it.
+func (d Document) JSON() []byte { return d.json }
+
+// Decode stores the document in the value that into points to, as the API
+// machinery does: names match by case, unknown names are skipped, the last of
+// two equal names wins. Check says what Decode passes over.
+func (d Document) Decode(into any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts(d.json, into)
+}
+
+// LineOf returns the line of the field at path, which is written like
+// "spec.containers[0].image" or "metadata.labels[app]". A field that is not in
+// the document has the line of the nearest one around it that is.
+func (d Document) LineOf(path string) int { return d.root.lineOf(path) }
+
+// Has reports whether the document states the field at path, be it null.
+func (d Document) Has(path string) bool { return d.root.has(path) }
