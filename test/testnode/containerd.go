@@ -1,0 +1,158 @@
+package testnode
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"text/template"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// PauseRef is the name of the image that holds a pod's namespaces open.
+const PauseRef = "registry.k8s.io/pause:3.10.1"
+
+// overlayMagic is OVERLAYFS_SUPER_MAGIC of linux/magic.h.
+const overlayMagic = 0x794c7630
+
+// containerdConfig keeps every file of containerd 1.6 and its shims in the
+// node's folder. restrict_oom_score_adj is for hosts whose root lacks
+// CAP_SYS_RESOURCE, where a negative score cannot be written and no sandbox would
+// start. The plugins left out would look for devices and kernel modules.
+const containerdConfig = `version = 2
+root = "{{.Root}}"
+state = "{{.State}}"
+disabled_plugins = [
+  "io.containerd.snapshotter.v1.aufs",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.internal.v1.tracing",
+  "io.containerd.tracing.processor.v1.otlp",
+]
+
+[grpc]
+  address = "{{.Socket}}"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{{.Root}}/opt"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  sandbox_image = "{{.Pause}}"
+
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{{.CNIPlugins}}"
+    conf_dir = "{{.CNIConf}}"
+
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "{{.Snapshotter}}"
+
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        Root = "{{.Runc}}"
+`
+
+// startContainerd writes the configuration, starts containerd in the node's
+// namespace and waits until its runtime and its network are ready.
+func (n *Node) startContainerd(ctx context.Context) error {
+	if err := n.writeContainerdConfig(); err != nil {
+		return err
+	}
+	process, err := n.StartProcess("containerd", "containerd", "--config", n.lay.path("containerd.toml"))
+	if err != nil {
+		return err
+	}
+	n.cri, err = dialCRI(n.lay.socket())
+	if err != nil {
+		return err
+	}
+	err = Eventually(ctx, 30*time.Second, "containerd is ready", func(ctx context.Context) error {
+		if process.Exited() {
+			return Fatal(errors.New("containerd ended at its start"))
+		}
+		return n.cri.ready(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("start containerd (log: %s): %w", process.Log, err)
+	}
+	return nil
+}
+
+func (n *Node) writeContainerdConfig() error {
+	plugins, err := cniPlugins()
+	if err != nil {
+		return err
+	}
+	values := map[string]string{
+		"Root": n.lay.path("root"), "State": n.lay.path("state"), "Socket": n.lay.socket(),
+		"Runc": n.lay.path("runc"), "CNIPlugins": plugins, "CNIConf": n.lay.path("cni"),
+		"Pause": PauseRef, "Snapshotter": n.snapshotter,
+	}
+	var config bytes.Buffer
+	parsed, err := template.New("containerd.toml").Option("missingkey=error").Parse(containerdConfig)
+	if err == nil {
+		err = parsed.Execute(&config, values)
+	}
+	if err != nil {
+		return fmt.Errorf("write containerd configuration: %w", err)
+	}
+	if err := os.WriteFile(n.lay.path("containerd.toml"), config.Bytes(), 0o600); err != nil {
+		return fmt.Errorf("write containerd configuration: %w", err)
+	}
+	return n.lay.writeCNIConfig()
+}
+
+// snapshotterFor returns the containerd snapshotter that works in the folder:
+// overlayfs cannot lie on another overlay, as on a machine that is a container.
+func snapshotterFor(dir string) (string, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return "", fmt.Errorf("look at the file system of %s: %w", dir, err)
+	}
+	if fs.Type == overlayMagic {
+		return "native", nil
+	}
+	return "overlayfs", nil
+}
+
+// writeCNIConfig configures the plugins ptp, host-local and portmap. With ptp
+// each pod has a routed link of its own. On a bridge, answers between two pods
+// would pass below the packet filter unless the host loaded br_netfilter, and a
+// test node changes nothing on its host.
+func (l layout) writeCNIConfig() error {
+	ranges := [][]map[string]string{{{"subnet": PodIPv4Range}}}
+	routes := []map[string]string{{"dst": "0.0.0.0/0"}}
+	if hasIPv6() {
+		ranges = append(ranges, []map[string]string{{"subnet": PodIPv6Range}})
+		routes = append(routes, map[string]string{"dst": "::/0"})
+	}
+	config := map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       l.network(),
+		"plugins": []map[string]any{
+			{"type": "ptp", "ipam": map[string]any{
+				"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": l.path("ipam"),
+			}},
+			{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
+		},
+	}
+	data, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write CNI configuration: %w", err)
+	}
+	if err := os.MkdirAll(l.path("cni"), 0o755); err != nil {
+		return fmt.Errorf("write CNI configuration: %w", err)
+	}
+	if err := os.WriteFile(l.path("cni", "10-nodekit.conflist"), data, 0o600); err != nil {
+		return fmt.Errorf("write CNI configuration: %w", err)
+	}
+	return nil
+}

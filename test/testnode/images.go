@@ -1,0 +1,110 @@
+package testnode
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Image is a container image that holds one static program of this repository.
+type Image struct {
+	// Ref is the image's name, as pods use it.
+	Ref string
+	// Program is the program's package below the repository's root.
+	Program string
+}
+
+// Pause returns the image of every pod's sandbox.
+func Pause() Image { return Image{Ref: PauseRef, Program: "hack/images/pause"} }
+
+// Web returns the image of a web server that answers its pod's name.
+func Web() Image { return Image{Ref: "nodekit.test/web:1", Program: "hack/images/web"} }
+
+// Life returns the image of a program whose life its arguments tell: what it
+// prints, how long it runs, how it ends.
+func Life() Image { return Image{Ref: "nodekit.test/life:1", Program: "hack/images/life"} }
+
+// Build compiles a package below the repository's root to a static binary in dir
+// and returns its path. The package is named relative to the root, as in
+// "examples/kubelet"; the binary gets its last element as name. The working
+// directory must be inside the repository.
+func Build(ctx context.Context, dir, pkg string) (string, error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", pkg, err)
+	}
+	binary := filepath.Join(dir, path.Base(pkg))
+	// Without version control stamps: git refuses a clone that belongs to another
+	// user than the root who runs this.
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-o", binary, "./"+pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w:\n%s", pkg, err, bytes.TrimSpace(out))
+	}
+	return binary, nil
+}
+
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the repository's root: go env GOMOD: %w", err)
+	}
+	file := string(bytes.TrimSpace(out))
+	if file == "" || file == os.DevNull {
+		return "", errors.New("find the repository's root: the working directory is in no Go module")
+	}
+	return filepath.Dir(file), nil
+}
+
+// ImportImage compiles the image's program, wraps it and imports it into the
+// node's containerd. It returns when the runtime can make containers from it.
+func (n *Node) ImportImage(ctx context.Context, image Image) error {
+	binary, err := Build(ctx, n.lay.path("images"), image.Program)
+	if err != nil {
+		return err
+	}
+	archive := binary + ".tar"
+	if err := archiveProgram(archive, image.Ref, binary); err != nil {
+		return fmt.Errorf("make image %s: %w", image.Ref, err)
+	}
+	err = run(ctx, "ctr", "--address", n.lay.socket(), "--namespace", "k8s.io",
+		"images", "import", "--snapshotter", n.snapshotter, archive)
+	if err != nil {
+		return fmt.Errorf("import image %s: %w", image.Ref, err)
+	}
+	// The CRI service learns of new images from containerd's events.
+	return Eventually(ctx, 10*time.Second, "the runtime knows image "+image.Ref, func(ctx context.Context) error {
+		status, err := n.cri.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{
+			Image: &runtimeapi.ImageSpec{Image: image.Ref},
+		})
+		if err == nil && status.GetImage() == nil {
+			err = errors.New("it does not")
+		}
+		return err
+	})
+}
+
+func archiveProgram(archive, ref, binary string) error {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(archive)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeArchive(file, ref, filepath.Base(binary), program), file.Close())
+}
