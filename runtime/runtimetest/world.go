@@ -1,0 +1,135 @@
+package runtimetest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// world is the state of a runtime.
+type world struct {
+	script       func(Instance) *Life
+	exec         func(context.Context, Exec) ExecResult
+	streamingURL string
+
+	// mu guards everything below, and all that hangs on it.
+	mu         sync.Mutex
+	serial     int
+	sandboxes  map[string]*sandbox
+	containers map[string]*container
+	// lives are those of SetLives, by the name of the container.
+	lives   map[string][]Life
+	images  imageStore
+	podIPs  ipPool
+	events  broadcast
+	network networkState
+}
+
+func newWorld(cfg Config) (*world, error) {
+	pool, err := newIPPool(cfg.PodCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	return &world{
+		script:       cfg.Script,
+		exec:         cfg.Exec,
+		streamingURL: cfg.StreamingURL,
+		sandboxes:    make(map[string]*sandbox),
+		containers:   make(map[string]*container),
+		lives:        make(map[string][]Life),
+		images:       newImageStore(cfg.Images),
+		podIPs:       pool,
+	}, nil
+}
+
+// newIDLocked returns an id of the form that containerd uses, 64 hexadecimal digits.
+// The same calls give the same ids.
+func (w *world) newIDLocked(what string) string {
+	w.serial++
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", what, w.serial))
+	return hex.EncodeToString(sum[:])
+}
+
+// forget ends all lives and drops what they left.
+func (w *world) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.containers {
+		c.dropLocked()
+	}
+	clear(w.containers)
+	clear(w.sandboxes)
+}
+
+// notFound is the error for an unknown id.
+func notFound(what, id string) error {
+	return status.Errorf(codes.NotFound, "an error occurred when try to find %s %q: not found", what, id)
+}
+
+func invalid(format string, args ...any) error {
+	return status.Errorf(codes.InvalidArgument, "runtimetest: "+format, args...)
+}
+
+// reserved is the error for a name in use. It has no code of its own, as in
+// containerd: the text is all there is.
+func reserved(kind, name, id string) error {
+	return status.Errorf(codes.Unknown, "failed to reserve %s name %q: name %q is reserved for %q", kind, name, name, id)
+}
+
+// clone copies a message, so that no caller shares state with the world.
+func clone[M proto.Message](m M) M { return proto.CloneOf(m) }
+
+// matchLabels reports whether labels hold all of selector.
+func matchLabels(selector, labels map[string]string) bool {
+	for k, v := range selector {
+		if got, ok := labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// ipPool gives out addresses, each once, in order.
+type ipPool struct {
+	prefixes []netip.Prefix
+	next     []netip.Addr
+}
+
+func newIPPool(prefixes []netip.Prefix) (ipPool, error) {
+	if len(prefixes) == 0 {
+		prefixes = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 88}), 16)}
+	}
+	for _, p := range prefixes {
+		if !p.IsValid() {
+			return ipPool{}, fmt.Errorf("runtimetest: Config.PodCIDRs has an invalid prefix")
+		}
+	}
+	p := ipPool{prefixes: slices.Clone(prefixes)}
+	for _, prefix := range prefixes {
+		// The first addresses are the network's own and its gateway's.
+		p.next = append(p.next, prefix.Masked().Addr().Next().Next())
+	}
+	return p, nil
+}
+
+// take returns an address of each prefix.
+func (p *ipPool) take() ([]netip.Addr, error) {
+	ips := slices.Clone(p.next)
+	for i, ip := range ips {
+		if !p.prefixes[i].Contains(ip) {
+			return nil, status.Errorf(codes.Unknown, "failed to setup network for sandbox: no address left in %s", p.prefixes[i])
+		}
+	}
+	for i := range p.next {
+		p.next[i] = p.next[i].Next()
+	}
+	return ips, nil
+}
