@@ -1,9 +1,7 @@
 package testnode
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,8 +14,8 @@ import (
 // requirement is a program a node needs and the Debian package that has it.
 type requirement struct{ program, debian string }
 
-// requirements lists what a node needs. conntrack and nft serve the people who
-// look at a node; iptables is called by the CNI plugin portmap.
+// requirements lists what a node needs. iptables is called by the CNI plugin
+// portmap; nft is for the people who look at a node.
 func requirements() []requirement {
 	return []requirement{
 		{"containerd", "containerd"},
@@ -26,9 +24,9 @@ func requirements() []requirement {
 		{"runc", "runc"},
 		{"ip", "iproute2"},
 		{"nsenter", "util-linux"},
+		{"unshare", "util-linux"},
 		{"iptables", "iptables"},
 		{"nft", "nftables"},
-		{"conntrack", "conntrack"},
 	}
 }
 
@@ -83,65 +81,25 @@ func findProgram(name string) string {
 	return ""
 }
 
-// Install installs the packages that [Missing] names with apt-get, which may
-// start a containerd service of the system; nodes do not use it. progress gets
-// one line per step. It does nothing when nothing is missing.
-func Install(ctx context.Context, progress func(string)) error {
+// Install installs the packages that [Missing] names, by hack/install.sh of this
+// repository, which prints to out what it does. It does nothing when nothing is
+// missing. The working directory must be inside the repository.
+func Install(ctx context.Context, out io.Writer) error {
 	packages := Missing()
 	if len(packages) == 0 {
 		return nil
 	}
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("install %s: this needs root", strings.Join(packages, " "))
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
 	}
-	if findProgram("apt-get") == "" {
-		return fmt.Errorf("install %s: there is no apt-get here; install them yourself", strings.Join(packages, " "))
-	}
-	progress("apt-get install " + strings.Join(packages, " "))
-	install := append([]string{"install", "-y", "--no-install-recommends"}, packages...)
-	if err := aptGet(ctx, progress, install...); err != nil {
-		progress("apt-get update, and once more")
-		if updated := aptGet(ctx, progress, "update"); updated != nil {
-			return errors.Join(err, updated)
-		}
-		if err := aptGet(ctx, progress, install...); err != nil {
-			return err
-		}
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "hack", "install.sh"), packages...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("install %s: %w", strings.Join(packages, " "), err)
 	}
 	if packages := Missing(); len(packages) > 0 {
-		return fmt.Errorf("install %s: apt-get is content, but the programs are not there", strings.Join(packages, " "))
-	}
-	return nil
-}
-
-// aptGet runs apt-get, passes on which packages it downloads and sets up, and
-// puts the last lines it printed into the error.
-func aptGet(ctx context.Context, progress func(string), args ...string) error {
-	cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-o", "DPkg::Lock::Timeout=300"}, args...)...)
-	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
-	out, in := io.Pipe()
-	cmd.Stdout, cmd.Stderr = in, in
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("run apt-get: %w", err)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		err := cmd.Wait()
-		in.Close()
-		ended <- err
-	}()
-	var last []string
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		line := lines.Text()
-		if strings.HasPrefix(line, "Get:") || strings.HasPrefix(line, "Setting up ") {
-			progress(line)
-		}
-		if last = append(last, line); len(last) > 5 {
-			last = last[1:]
-		}
-	}
-	if err := <-ended; err != nil {
-		return fmt.Errorf("apt-get %s: %w:\n%s", strings.Join(args, " "), err, strings.Join(last, "\n"))
+		return fmt.Errorf("install %s: the packages are installed, but their programs are not found", strings.Join(packages, " "))
 	}
 	return nil
 }

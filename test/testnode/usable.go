@@ -16,12 +16,12 @@ const requireVariable = "REQUIRE_KERNEL"
 // Prepare makes sure that nodes can be started here. Without root or without the
 // packages it returns an error, and a test skips; with REQUIRE_KERNEL=1 in the
 // environment it installs the packages, and an error fails the test.
-func Prepare(ctx context.Context, progress func(string)) error {
+func Prepare(ctx context.Context) error {
 	if os.Geteuid() != 0 {
 		return errors.New("test nodes need root")
 	}
 	if Required() {
-		return Install(ctx, progress)
+		return Install(ctx, os.Stderr)
 	}
 	if missing := Missing(); len(missing) > 0 {
 		return fmt.Errorf("test nodes need the packages %s (%s=1 installs them)", strings.Join(missing, " "), requireVariable)
@@ -35,7 +35,7 @@ func Required() bool { return os.Getenv(requireVariable) == "1" }
 // RequireOrSkip is [Prepare] for one test.
 func RequireOrSkip(t testing.TB) {
 	t.Helper()
-	err := Prepare(t.Context(), func(line string) { t.Log(line) })
+	err := Prepare(t.Context())
 	switch {
 	case err == nil:
 	case Required():

@@ -1,4 +1,4 @@
-package testnode_test
+package node_test
 
 import (
 	"bufio"
