@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/nodekit-go/nodekit/test/testnode"
+)
+
+const (
+	// outDir is where binaries and logs go, below the working directory.
+	outDir = "_out"
+	// virtualIP is the Service's address in manifests/service.yaml.
+	virtualIP = "10.96.0.10"
+	// requests is how many requests a table of answers is made of.
+	requests = 60
+)
+
+// demo is the demonstration: what it runs and what it remembers between steps.
+type demo struct {
+	report *report
+	keep   bool
+	logs   string
+
+	node      *testnode.Node
+	kubelet   *testnode.Kubelet
+	kubeProxy *testnode.Process
+	binaries  binaries
+	stranger  testnode.StrangerIDs
+	running   snapshot // What ran before the last disturbance.
+	manifests string   // The kubelet's table of manifests, for the end.
+}
+
+type binaries struct{ kubelet, kubeProxy string }
+
+func newDemo(out io.Writer, keep bool) *demo {
+	return &demo{report: newReport(out), keep: keep, logs: filepath.Join(outDir, "demo-logs")}
+}
+
+// step is a part of the demonstration. It prints what it does, expects and saw,
+// and returns an error when it did not see what it expected.
+type step struct {
+	title string
+	run   func(context.Context) error
+}
+
+func (d *demo) steps() []step {
+	return []step{
+		{"Prepare a private node", d.prepareNode},
+		{"Build the images without a registry", d.importImages},
+		{"Build kubelet and kube-proxy from this repository", d.buildPrograms},
+		{"A stranger's pod on the same runtime", d.runStranger},
+		{"Start kubelet and kube-proxy", d.startPrograms},
+		{"Three web pods beside a broken manifest", d.runPods},
+		{"A Service in front of them", d.serve},
+		{"Kill a container", d.killContainer},
+		{"Remove a manifest", d.removeManifest},
+		{"kill -9 the kubelet and start it again", d.crashKubelet},
+		{"The stranger's pod at the end", d.checkStranger},
+	}
+}
+
+// run goes through the steps until one fails, and cleans up whatever happened,
+// unless the node is to be kept.
+func (d *demo) run(ctx context.Context) error {
+	err := d.runSteps(ctx, d.steps())
+	interrupted := ctx.Err() != nil
+	switch {
+	case d.node == nil:
+		return err
+	case d.keep && !interrupted:
+		return errors.Join(err, d.leaveRunning())
+	case err != nil:
+		return errors.Join(err, d.discard(ctx, interrupted))
+	}
+	return d.runSteps(ctx, []step{{"Stop and clean up", d.cleanUp}})
+}
+
+func (d *demo) runSteps(ctx context.Context, steps []step) error {
+	for _, step := range steps {
+		d.report.begin(step.title)
+		err := step.run(ctx)
+		if err == nil {
+			err = ctx.Err()
+		}
+		d.report.end(err)
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.title, err)
+		}
+	}
+	return nil
+}
+
+// discard removes the node after a failed step or an interrupt.
+func (d *demo) discard(ctx context.Context, interrupted bool) error {
+	d.report.begin("Clean up")
+	if interrupted {
+		d.report.saw("an interrupt")
+	}
+	err := d.node.Stop(ctx)
+	d.report.end(err)
+	return err
+}
