@@ -198,13 +198,12 @@ func conflict(p *port, f Frontend, owner *port) Problem {
 		ClusterIP: "spec.clusterIPs", NodePort: "spec.ports.nodePort",
 		ExternalIP: "spec.externalIPs", LoadBalancer: "status.loadBalancer.ingress",
 	}[f.Kind]
-	at := fmt.Sprintf("%s port %d/%s", f.Kind, f.Port, p.key.Protocol)
-	if f.Addr.IsValid() {
-		at = fmt.Sprintf("%s %s port %d/%s", f.Kind, f.Addr, f.Port, p.key.Protocol)
+	why := "comes first by name"
+	if owner.created != p.created {
+		why = "is older"
 	}
 	return Problem{
 		Kind: "Service", Namespace: p.key.Namespace, Name: p.key.Name, Field: field,
-		Reason: fmt.Sprintf("%s belongs to Service %s, which is older or comes first by name; %s does not get it",
-			at, owner.key, p.key),
+		Reason: fmt.Sprintf("%s (%s) belongs to Service %s, which %s", f, p.key.Protocol, owner.key.PortName, why),
 	}
 }

@@ -40,55 +40,73 @@ var equateState = cmp.Options{
 // names, addresses and ports, so that they meet often, and compares it with the
 // brute-force computation after each delta.
 func TestTrackerEqualsFromScratch(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		node := proxier.Node{Name: "node-a", Zone: "z1"}
-		w := &world{
-			node:     node,
-			services: map[types.NamespacedName]*corev1.Service{},
-			slices:   map[types.NamespacedName]*discoveryv1.EndpointSlice{},
-			tracker:  proxier.NewTracker(proxier.TrackerConfig{Node: node}),
-			inForce:  map[proxier.Key]*proxier.ServicePort{},
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"set service": func(t *rapid.T) {
-				svc := randomService(t)
+	for i := range 10 { // rapid's own count is for a whole run of tests
+		t.Run(fmt.Sprint(i), func(t *testing.T) { rapid.Check(t, equalsFromScratch) })
+	}
+}
+
+func equalsFromScratch(t *rapid.T) {
+	node := proxier.Node{Name: "node-a", Zone: "z1"}
+	w := &world{
+		node:     node,
+		services: map[types.NamespacedName]*corev1.Service{},
+		slices:   map[types.NamespacedName]*discoveryv1.EndpointSlice{},
+		tracker:  proxier.NewTracker(proxier.TrackerConfig{Node: node}),
+		inForce:  map[proxier.Key]*proxier.ServicePort{},
+	}
+	t.Repeat(map[string]func(*rapid.T){
+		"set service": func(t *rapid.T) {
+			svc := randomService(t)
+			w.services[nameOf(svc)] = svc
+			w.tracker.SetService(svc)
+		},
+		"edit service": func(t *rapid.T) {
+			if old := w.services[randomName(t, "svc")]; old != nil {
+				svc := editService(t, old)
 				w.services[nameOf(svc)] = svc
 				w.tracker.SetService(svc)
-			},
-			"delete service": func(t *rapid.T) {
-				name := randomName(t, "svc")
-				delete(w.services, name)
-				w.tracker.DeleteService(name)
-			},
-			"set slice": func(t *rapid.T) {
-				es := randomSlice(t)
+			}
+		},
+		"edit slice": func(t *rapid.T) {
+			if old := w.slices[randomName(t, "slice")]; old != nil {
+				es := editSlice(t, old)
 				w.slices[nameOf(es)] = es
 				w.tracker.SetEndpointSlice(es)
-			},
-			"delete slice": func(t *rapid.T) {
-				name := randomName(t, "slice")
-				delete(w.slices, name)
-				w.tracker.DeleteEndpointSlice(name)
-			},
-			"move to a zone": func(t *rapid.T) {
-				w.node.Zone = rapid.SampledFrom([]string{"", "z1", "z2"}).Draw(t, "zone")
-				w.tracker.SetZone(w.node.Zone)
-			},
-			"delta": func(t *rapid.T) { w.apply(t); w.check(t) },
-			"state": func(t *rapid.T) {
-				clear(w.inForce)
-				for _, sp := range w.tracker.State().Ports {
-					w.inForce[sp.Key] = sp
-				}
-				w.check(t)
-			},
-		})
-		w.apply(t)
-		w.check(t)
-		if d := w.tracker.Delta(); !d.Empty() {
-			t.Fatalf("a second delta is not empty: %+v", d)
-		}
+			}
+		},
+		"delete service": func(t *rapid.T) {
+			name := randomName(t, "svc")
+			delete(w.services, name)
+			w.tracker.DeleteService(name)
+		},
+		"set slice": func(t *rapid.T) {
+			es := randomSlice(t)
+			w.slices[nameOf(es)] = es
+			w.tracker.SetEndpointSlice(es)
+		},
+		"delete slice": func(t *rapid.T) {
+			name := randomName(t, "slice")
+			delete(w.slices, name)
+			w.tracker.DeleteEndpointSlice(name)
+		},
+		"move to a zone": func(t *rapid.T) {
+			w.node.Zone = rapid.SampledFrom([]string{"", "z1", "z2"}).Draw(t, "zone")
+			w.tracker.SetZone(w.node.Zone)
+		},
+		"delta": func(t *rapid.T) { w.apply(t); w.check(t) },
+		"state": func(t *rapid.T) {
+			clear(w.inForce)
+			for _, sp := range w.tracker.State().Ports {
+				w.inForce[sp.Key] = sp
+			}
+			w.check(t)
+		},
 	})
+	w.apply(t)
+	w.check(t)
+	if d := w.tracker.Delta(); !d.Empty() {
+		t.Fatalf("a second delta is not empty: %+v", d)
+	}
 }
 
 func (w *world) apply(t *rapid.T) {
@@ -127,8 +145,8 @@ func nameOf(o metav1.Object) types.NamespacedName {
 
 func randomName(t *rapid.T, prefix string) types.NamespacedName {
 	return types.NamespacedName{
-		Namespace: rapid.SampledFrom([]string{"ns1", "ns2"}).Draw(t, "namespace"),
-		Name:      fmt.Sprintf("%s-%d", prefix, rapid.IntRange(0, 2).Draw(t, "name")),
+		Namespace: oneOf(t, "namespace", "ns1", "ns1", "ns1", "ns2"),
+		Name:      fmt.Sprintf("%s-%d", prefix, rapid.IntRange(0, 1).Draw(t, "name")),
 	}
 }
 
@@ -160,7 +178,7 @@ func randomService(t *rapid.T) *corev1.Service {
 	s.Type = oneOf(t, "type", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort,
 		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName)
 	v4, v6 := oneOf(t, "v4", "10.96.0.1", "10.96.0.2"), oneOf(t, "v6", "fd00::1", "fd00::2")
-	switch oneOf(t, "stack", "old", "v4", "v6", "v4v6", "v6v4", "headless") {
+	switch oneOf(t, "stack", "old", "v4", "v6", "v4v6", "v4v6", "v6v4", "headless") {
 	case "old":
 		s.ClusterIP = v4
 	case "v4":
@@ -188,14 +206,42 @@ func randomService(t *rapid.T) *corev1.Service {
 	if s.Type == corev1.ServiceTypeLoadBalancer {
 		randomBalancer(t, svc)
 	}
-	for i, name := range some(t, "ports", 2, "", "http", "dns") {
-		p := corev1.ServicePort{Name: name, Port: int32(80 + i), Protocol: oneOf(t, "protocol", corev1.ProtocolTCP, corev1.ProtocolUDP)}
+	for i, name := range some(t, "ports", 2, "", "http") {
+		p := corev1.ServicePort{Name: name, Port: int32(80 + i), Protocol: oneOf(t, "protocol", corev1.ProtocolTCP, "", corev1.ProtocolUDP)}
 		if s.Type == corev1.ServiceTypeNodePort || s.Type == corev1.ServiceTypeLoadBalancer {
 			p.NodePort = oneOf(t, "nodePort", int32(0), 30000, 30001)
 		}
 		s.Ports = append(s.Ports, p)
 	}
 	return svc
+}
+
+// editService changes one thing of a Service.
+func editService(t *rapid.T, old *corev1.Service) *corev1.Service {
+	svc, other := old.DeepCopy(), randomService(t)
+	switch oneOf(t, "edit", "nothing", "created", "external", "policy", "port") {
+	case "created":
+		svc.CreationTimestamp = other.CreationTimestamp
+	case "external":
+		svc.Spec.ExternalIPs = other.Spec.ExternalIPs
+	case "policy":
+		svc.Spec.InternalTrafficPolicy, svc.Spec.ExternalTrafficPolicy = other.Spec.InternalTrafficPolicy, other.Spec.ExternalTrafficPolicy
+	case "port":
+		svc.Spec.Ports = slices.DeleteFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "extra" })
+		if oneOf(t, "extra", true, false) {
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "extra", Port: oneOf(t, "port", int32(80), 90)})
+		}
+	}
+	return svc
+}
+
+// editSlice replaces one endpoint of a slice, or none.
+func editSlice(t *rapid.T, old *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	es := old.DeepCopy()
+	if n := len(es.Endpoints); n > 0 && oneOf(t, "edit", true, true, false) {
+		es.Endpoints[rapid.IntRange(0, n-1).Draw(t, "which")] = randomEndpoint(t, es.AddressType)
+	}
+	return es
 }
 
 func randomBalancer(t *rapid.T, svc *corev1.Service) {
@@ -212,37 +258,41 @@ func randomBalancer(t *rapid.T, svc *corev1.Service) {
 
 func randomSlice(t *rapid.T) *discoveryv1.EndpointSlice {
 	es := &discoveryv1.EndpointSlice{ObjectMeta: randomMeta(t, "slice")}
-	es.Labels = map[string]string{discoveryv1.LabelServiceName: fmt.Sprintf("svc-%d", rapid.IntRange(0, 2).Draw(t, "of"))}
+	es.Labels = map[string]string{discoveryv1.LabelServiceName: fmt.Sprintf("svc-%d", rapid.IntRange(0, 1).Draw(t, "of"))}
 	if oneOf(t, "headless", 0, 0, 0, 0, 1) == 1 {
 		es.Labels[corev1.IsHeadlessService] = ""
 	}
 	es.AddressType = oneOf(t, "addressType", discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
-	prefix := map[discoveryv1.AddressType]string{discoveryv1.AddressTypeIPv4: "10.244.0.", discoveryv1.AddressTypeIPv6: "fd01::"}[es.AddressType]
-	for _, name := range some(t, "ports", 2, "", "http", "dns") {
+	for _, name := range some(t, "ports", 2, "", "http") {
 		p := discoveryv1.EndpointPort{Name: &name, Port: new(oneOf(t, "port", int32(8080), 8081))}
-		if protocol := oneOf(t, "protocol", "", corev1.ProtocolTCP, corev1.ProtocolUDP); protocol != "" {
+		if protocol := oneOf(t, "protocol", "", "", corev1.ProtocolTCP, corev1.ProtocolUDP); protocol != "" {
 			p.Protocol = &protocol
 		}
 		es.Ports = append(es.Ports, p)
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "endpoints") {
-		e := discoveryv1.Endpoint{Addresses: []string{prefix + fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "address"))}}
-		e.Conditions.Ready = oneOf(t, "ready", nil, new(true), new(false))
-		e.Conditions.Serving = oneOf(t, "serving", nil, new(true), new(false))
-		e.Conditions.Terminating = oneOf(t, "terminating", nil, new(true), new(false))
-		e.NodeName = oneOf(t, "node", nil, new("node-a"), new("node-b"))
-		if oneOf(t, "hints", true, false) {
-			e.Hints = &discoveryv1.EndpointHints{}
-			for _, z := range some(t, "zones", 2, "z1", "z2") {
-				e.Hints.ForZones = append(e.Hints.ForZones, discoveryv1.ForZone{Name: z})
-			}
-			for _, n := range some(t, "nodes", 2, "node-a", "node-b") {
-				e.Hints.ForNodes = append(e.Hints.ForNodes, discoveryv1.ForNode{Name: n})
-			}
-		}
-		es.Endpoints = append(es.Endpoints, e)
+		es.Endpoints = append(es.Endpoints, randomEndpoint(t, es.AddressType))
 	}
 	return es
+}
+
+func randomEndpoint(t *rapid.T, typ discoveryv1.AddressType) discoveryv1.Endpoint {
+	prefix := map[discoveryv1.AddressType]string{discoveryv1.AddressTypeIPv4: "10.244.0.", discoveryv1.AddressTypeIPv6: "fd01::"}[typ]
+	e := discoveryv1.Endpoint{Addresses: []string{prefix + fmt.Sprint(rapid.IntRange(1, 4).Draw(t, "address"))}}
+	e.Conditions.Ready = oneOf(t, "ready", nil, new(true), new(false), new(false))
+	e.Conditions.Serving = oneOf(t, "serving", nil, new(true), new(false))
+	e.Conditions.Terminating = oneOf(t, "terminating", nil, new(true), new(false))
+	e.NodeName = oneOf(t, "node", nil, new("node-a"), new("node-b"))
+	if oneOf(t, "hints", true, false) {
+		e.Hints = &discoveryv1.EndpointHints{}
+		for _, z := range some(t, "zones", 2, "z1", "z2") {
+			e.Hints.ForZones = append(e.Hints.ForZones, discoveryv1.ForZone{Name: z})
+		}
+		for _, n := range some(t, "nodes", 2, "node-a", "node-b") {
+			e.Hints.ForNodes = append(e.Hints.ForNodes, discoveryv1.ForNode{Name: n})
+		}
+	}
+	return e
 }
 
 // A burst of changes to one name between two deltas comes out as their sum.

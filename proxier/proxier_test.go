@@ -1,0 +1,283 @@
+package proxier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/proxier"
+	"github.com/nodekit-go/nodekit/proxier/proxiertest"
+)
+
+// rig is a running Proxier with a backend that notes when it was called.
+type rig struct {
+	*proxier.Proxier
+	backend *proxiertest.Backend
+	begin   time.Time
+	at      []string // "150ms Apply"
+}
+
+func newRig(t *testing.T, cfg proxier.Config) *rig {
+	t.Helper()
+	r := &rig{backend: proxiertest.NewBackend(t), begin: time.Now()}
+	r.backend.OnCall(func(c proxiertest.Call) {
+		line := fmt.Sprintf("%v %s", time.Since(r.begin), c.Op)
+		if c.Err != nil {
+			line += " failed"
+		}
+		r.at = append(r.at, line)
+	})
+	p, err := proxier.New(r.backend, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Proxier = p
+	return r
+}
+
+// start runs the Proxier and stops it when the test ends.
+func (r *rig) start(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run() = %v, want nil after its context ended", err)
+		}
+	})
+	synctest.Wait()
+}
+
+// expect compares the calls since the last expect, and forgets them.
+func (r *rig) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, slices.Clone(r.at)); diff != "" {
+		t.Errorf("calls of the backend (-want +got):\n%s", diff)
+	}
+	r.at = nil
+}
+
+func clusterService(n int) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("svc-%d", n)},
+		Spec:       corev1.ServiceSpec{ClusterIP: fmt.Sprintf("10.96.%d.%d", n/250, n%250+1), Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+func sliceOf(n int, ips ...string) *discoveryv1.EndpointSlice {
+	es := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: fmt.Sprintf("svc-%d-a", n),
+			Labels: map[string]string{discoveryv1.LabelServiceName: fmt.Sprintf("svc-%d", n)},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(8080))}},
+	}
+	for _, ip := range ips {
+		es.Endpoints = append(es.Endpoints, discoveryv1.Endpoint{Addresses: []string{ip}})
+	}
+	return es
+}
+
+func TestRunWaitsForEveryFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, proxier.Config{})
+		a, b := r.Feed("services"), r.Feed("slices")
+		r.start(t)
+		a.SetService(clusterService(1))
+		a.Synced()
+		time.Sleep(time.Minute)
+		r.expect(t)
+		st := r.Status()
+		if diff := cmp.Diff([]string{"slices"}, st.Waiting); diff != "" {
+			t.Errorf("Status().Waiting (-want +got):\n%s", diff)
+		}
+		if !st.Stale(time.Now(), 59*time.Second) {
+			t.Error("a Proxier that has waited for a minute does not look stale")
+		}
+		b.SetEndpointSlice(sliceOf(1, "10.244.0.1"))
+		b.Synced()
+		r.expect(t, "1m0s Reset")
+		if got := r.backend.State().Ports; len(got) != 1 || len(got[0].Cluster) != 1 {
+			t.Errorf("in force are %v, want the Service with its endpoint at once", got)
+		}
+		if st := r.Status(); len(st.Waiting) > 0 || !st.QueuedSince.IsZero() || !st.LastSuccess.Equal(time.Now()) {
+			t.Errorf("Status() = %+v after the first success", st)
+		}
+	})
+}
+
+func TestRunFiresAtOnceAndGathersBursts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, proxier.Config{MinInterval: 50 * time.Millisecond})
+		feed := r.Feed("objects")
+		feed.Synced()
+		r.start(t)
+		r.expect(t, "0s Reset")
+
+		time.Sleep(time.Second)
+		feed.SetService(clusterService(0)) // after a quiet: at once
+		synctest.Wait()
+		for i := 1; i <= 40; i++ { // a change each millisecond: gathered
+			time.Sleep(time.Millisecond)
+			feed.SetService(clusterService(i))
+		}
+		time.Sleep(time.Second)
+		r.expect(t, "1s Apply", "1.05s Apply")
+		calls := r.backend.Calls()
+		if got := len(calls[len(calls)-1].Delta.Update); got != 40 {
+			t.Errorf("the second Apply has %d updates, want all 40", got)
+		}
+
+		svc := clusterService(3) // nothing that matters changes
+		svc.ResourceVersion = "2"
+		feed.SetService(svc)
+		feed.DeleteService(types.NamespacedName{Namespace: "ns", Name: "unknown"})
+		feed.DeleteEndpointSlice(types.NamespacedName{Namespace: "ns", Name: "unknown"})
+		time.Sleep(time.Second)
+		r.expect(t)
+	})
+}
+
+func TestRunKeepsInputUntilItIsInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rounds []proxier.Round
+		r := newRig(t, proxier.Config{Observe: func(x proxier.Round) { rounds = append(rounds, x) }})
+		feed := r.Feed("objects")
+		feed.SetService(clusterService(1))
+		feed.Synced()
+		r.start(t)
+		r.expect(t, "0s Reset")
+
+		time.Sleep(time.Second)
+		broken := errors.New("kernel says no")
+		r.backend.Fail(func(proxiertest.Call) error { return broken })
+		feed.SetEndpointSlice(sliceOf(1, "10.244.0.1"))
+		time.Sleep(2 * time.Second)
+		r.expect(t, "1s Apply failed", "1.1s Reset failed", "1.3s Reset failed", "1.7s Reset failed", "2.5s Reset failed")
+		st := r.Status()
+		if !errors.Is(st.LastError, broken) || st.Failures != 5 || !st.QueuedSince.Equal(r.begin.Add(time.Second)) {
+			t.Errorf("Status() = %+v, want 5 failures and a change queued since 1s", st)
+		}
+
+		time.Sleep(3 * time.Minute)
+		r.at = nil
+		time.Sleep(time.Minute)
+		if n := len(r.at); n != 2 {
+			t.Errorf("%d tries in a minute of lasting failure, want one each 30s: %v", n, r.at)
+		}
+		r.backend.Fail(nil)
+		time.Sleep(time.Minute)
+		if got := r.backend.State().Ports; len(got) != 1 || len(got[0].Cluster) != 1 {
+			t.Errorf("in force are %v, want the endpoint that came during the failure", got)
+		}
+		if last := rounds[len(rounds)-1]; !last.Reset || last.Err != nil || last.Ports != 1 || last.Queued < time.Minute {
+			t.Errorf("the last round was observed as %+v", last)
+		}
+		r.at = nil
+		feed.DeleteService(types.NamespacedName{Namespace: "ns", Name: "svc-1"})
+		time.Sleep(time.Second)
+		if len(r.at) != 1 || len(r.backend.State().Ports) != 0 {
+			t.Errorf("after recovery the backend was called %v, %v left", r.at, r.backend.State().Ports)
+		}
+	})
+}
+
+// A change that comes while the backend works on another belongs to the next
+// round, whether the present one fails or not.
+func TestRunChangeDuringACall(t *testing.T) {
+	for _, fails := range []error{nil, errors.New("no")} {
+		t.Run(fmt.Sprint(fails), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, proxier.Config{})
+				feed := r.Feed("objects")
+				feed.Synced()
+				r.start(t)
+				time.Sleep(time.Second)
+				first := true
+				r.backend.Fail(func(proxiertest.Call) error {
+					if !first {
+						return nil
+					}
+					first = false
+					feed.SetService(clusterService(2))
+					r.RequestReset()
+					time.Sleep(300 * time.Millisecond)
+					return fails
+				})
+				feed.SetService(clusterService(1))
+				time.Sleep(time.Second)
+				if fails == nil {
+					r.expect(t, "0s Reset", "1.3s Apply", "1.32s Reset")
+				} else {
+					r.expect(t, "0s Reset", "1.3s Apply failed", "1.4s Reset")
+				}
+				if got := len(r.backend.State().Ports); got != 2 {
+					t.Errorf("%d service ports in force, want 2", got)
+				}
+			})
+		})
+	}
+}
+
+func TestRunZone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, proxier.Config{Node: proxier.Node{Zone: "a"}})
+		feed := r.Feed("objects")
+		feed.SetService(clusterService(1))
+		es := sliceOf(1, "10.244.0.1", "10.244.0.2")
+		es.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "a"}}}
+		es.Endpoints[1].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "b"}}}
+		feed.SetEndpointSlice(es)
+		feed.Synced()
+		r.start(t)
+		r.SetZone("b")
+		time.Sleep(time.Second)
+		if got := r.backend.State().Ports[0].Cluster; len(got) != 1 || got[0].Addr.String() != "10.244.0.2:8080" {
+			t.Errorf("endpoints are %v, want that of the new zone", got)
+		}
+	})
+}
+
+func TestRunTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, proxier.Config{})
+		r.start(t)
+		if err := r.Run(t.Context()); err == nil {
+			t.Error("a second Run() = nil, want an error")
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	b := proxiertest.NewBackend(t)
+	tests := []struct {
+		name    string
+		backend proxier.Backend
+		cfg     proxier.Config
+	}{
+		{name: "no backend"},
+		{name: "negative retry", backend: b, cfg: proxier.Config{MinRetry: -1}},
+		{name: "retry bounds crossed", backend: b, cfg: proxier.Config{MinRetry: 2, MaxRetry: 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := proxier.New(tt.backend, tt.cfg); err == nil {
+				t.Error("New() = nil error, want one")
+			}
+		})
+	}
+}
