@@ -187,6 +187,8 @@ var containerFields = map[string]rule{
 	"HTTPGetAction.HTTPHeaders":           yes,
 	"HTTPHeader.Name":                     yes,
 	"HTTPHeader.Value":                    yes,
+	"HTTPGetAction.Protocol":              no("a choice of the HTTP version is not supported"),
+	"GRPCAction.Mode":                     no("a choice of the transport is not supported"),
 	"TCPSocketAction.Port":                yes,
 	"TCPSocketAction.Host":                yes,
 	"GRPCAction.Port":                     yes,

@@ -1,0 +1,121 @@
+package podsync
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// Actions is what has to be done for a pod, in the order of the fields. The zero
+// value is nothing to do.
+type Actions struct {
+	// SandboxProblem says why the pod needs a new sandbox, empty if it has a good one.
+	SandboxProblem string
+	// KillPod stops every container and every sandbox first.
+	KillPod bool
+	// NewSandbox makes a sandbox, the Attempt-th.
+	NewSandbox bool
+	Attempt    uint32
+	// SandboxID is the sandbox that is kept; empty if there is no good one.
+	SandboxID string
+	// Stop are containers to stop, in parallel.
+	Stop []Stop
+	// Start are containers to start, one after the other.
+	Start []Start
+	// Wait are containers that have to wait before they start again.
+	Wait []Wait
+	// RemoveContainers are dead containers that nobody needs any more.
+	RemoveContainers []Dead
+	// RemoveSandboxes are sandboxes that are not the pod's any more, by id.
+	RemoveSandboxes []string
+}
+
+// Stop is a running container that has to stop.
+type Stop struct {
+	Name, ID string
+	// Probe is the probe that failed, if Failed.
+	Probe  podstatus.Probe
+	Failed bool
+	// Message says why.
+	Message string
+}
+
+// Start is a container to be started.
+type Start struct {
+	Name string
+	// ID names a container that was created but never started; empty: a new one is
+	// created.
+	ID string
+	// Attempt is the number of the new run. First is true when the runtime knows of
+	// no earlier one; the logs may.
+	Attempt uint32
+	First   bool
+	// Backoff is the crash back-off to record with the run.
+	Backoff time.Duration
+}
+
+// Wait is a container that must not start yet.
+type Wait struct {
+	Name string
+	// Until is when it may start.
+	Until time.Time
+	// Reason is what its status shows while it waits.
+	Reason podstatus.Waiting
+}
+
+// Dead is a container to remove.
+type Dead struct {
+	Name, ID string
+	Attempt  uint32
+}
+
+// Empty reports whether there is nothing to do now.
+func (a *Actions) Empty() bool {
+	return !a.KillPod && !a.NewSandbox && len(a.Stop)+len(a.Start)+len(a.RemoveContainers)+len(a.RemoveSandboxes) == 0
+}
+
+// String prints one action per line, in the order in which they are done. The
+// result ends in a newline unless there is nothing to do.
+func (a Actions) String() string {
+	var b strings.Builder
+	if a.KillPod {
+		fmt.Fprintf(&b, "kill pod: %s\n", a.killReason())
+	}
+	if a.NewSandbox {
+		fmt.Fprintf(&b, "run sandbox, attempt %d: %s\n", a.Attempt, a.SandboxProblem)
+	}
+	for _, s := range a.Stop {
+		fmt.Fprintf(&b, "stop container %s (%s): %s\n", s.Name, s.ID, s.Message)
+	}
+	for _, s := range a.Start {
+		b.WriteString(s.String())
+	}
+	for _, w := range a.Wait {
+		fmt.Fprintf(&b, "let container %s wait until %s: %s\n", w.Name, w.Until.UTC().Format(time.RFC3339), w.Reason.Reason)
+	}
+	for _, d := range a.RemoveContainers {
+		fmt.Fprintf(&b, "remove container %s, attempt %d (%s)\n", d.Name, d.Attempt, d.ID)
+	}
+	for _, id := range a.RemoveSandboxes {
+		fmt.Fprintf(&b, "remove sandbox %s\n", id)
+	}
+	return b.String()
+}
+
+// killReason says why the whole pod is stopped.
+func (a *Actions) killReason() string {
+	if a.SandboxProblem == "" {
+		return "nothing is left to run"
+	}
+	return a.SandboxProblem
+}
+
+// String prints the start of one container as a line.
+func (s Start) String() string {
+	if s.ID != "" {
+		return fmt.Sprintf("start container %s as created (%s)\n", s.Name, s.ID)
+	}
+	return fmt.Sprintf("start container %s, attempt %d, then back off %s\n", s.Name, s.Attempt, s.Backoff)
+}

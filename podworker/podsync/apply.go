@@ -1,0 +1,154 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// apply does what a plan says and returns everything that failed. Without a sandbox
+// nothing starts; otherwise one failure does not keep the rest from being done.
+func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed, a *Actions) []error {
+	if a.KillPod {
+		if a.NewSandbox && len(seen.Sandboxes) > 0 {
+			s.normal(pod, "", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+		}
+		if errs := s.killPod(ctx, pod, r, seen, grace(pod)); len(errs) > 0 {
+			return errs
+		}
+	}
+	errs := s.stopContainers(ctx, pod, r, a.Stop, func(stop *Stop) time.Duration { return stopGrace(pod, stop) })
+	errs = append(errs, s.remove(ctx, pod, a)...)
+	id := a.SandboxID
+	if a.NewSandbox {
+		var err error
+		if id, err = s.runSandbox(ctx, pod, a.Attempt); err != nil {
+			return append(errs, err)
+		}
+	}
+	if len(a.Start) == 0 || ctx.Err() != nil {
+		return errs
+	}
+	st, err := s.startAll(ctx, pod, r, id, a)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	return append(errs, st...)
+}
+
+// startAll starts the containers of a plan one after the other. The second result
+// is an error that keeps all of them from starting.
+func (s *Syncer) startAll(ctx context.Context, pod *corev1.Pod, r *record, sandbox string, a *Actions) ([]error, error) {
+	resp, err := s.runtime.PodSandboxStatus(ctx, sandbox, false)
+	if err != nil {
+		s.warning(pod, "", "FailedPodSandBoxStatus", fmt.Sprintf("Unable to get pod sandbox status: %v", err))
+		return nil, fmt.Errorf("get status of sandbox %s of pod %s/%s: %w", sandbox, pod.Namespace, pod.Name, err)
+	}
+	b := batch{syncer: s, pod: pod, record: r, sandboxID: sandbox, sandbox: sandboxFrom(resp.GetStatus())}
+	b.config = podspec.Sandbox(pod, &s.cfg.Node, b.sandbox.Attempt).Config
+	var errs []error
+	for i := range a.Start {
+		if ctx.Err() != nil {
+			return append(errs, ctx.Err()), nil
+		}
+		if err := b.start(ctx, &a.Start[i]); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs, nil
+}
+
+// runSandbox makes the directories of the pod and runs a sandbox for it.
+func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
+	spec := podspec.Sandbox(pod, &s.cfg.Node, attempt)
+	if err := fulfil(spec.Paths); err != nil {
+		s.warning(pod, "", "Failed", fmt.Sprintf("error making pod data directories: %v", err))
+		return "", fmt.Errorf("make directories of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	s.tellDNS(pod, spec.Cuts)
+	call, cancel := finishing(ctx)
+	defer cancel()
+	id, err := s.runtime.RunPodSandbox(call, spec.Config, "")
+	if isReserved(err) {
+		id, err = s.reservedSandbox(call, pod, attempt, err)
+	}
+	if err != nil {
+		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+		return "", fmt.Errorf("run sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return id, nil
+}
+
+func (s *Syncer) tellDNS(pod *corev1.Pod, cuts []string) {
+	for _, cut := range cuts {
+		s.warning(pod, "", "DNSConfigForming", cut)
+	}
+	if podspec.UsesClusterDNS(pod) && len(s.cfg.Node.DNS.ClusterDNS) == 0 {
+		s.warning(pod, "", "MissingClusterDNS", fmt.Sprintf("pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to \"Default\" policy.",
+			pod.Namespace+"/"+pod.Name, corev1.DNSClusterFirst))
+	}
+}
+
+// reservedSandbox deals with a sandbox name that is taken: a good sandbox of the
+// pod is used, a bad one makes way for the next attempt.
+func (s *Syncer) reservedSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32, cause error) (string, error) {
+	list, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: podspec.PodLabels(pod)})
+	if err != nil {
+		return "", fmt.Errorf("%w; then list sandboxes: %w", cause, err)
+	}
+	for _, sb := range list {
+		if sb.GetMetadata().GetAttempt() != attempt {
+			continue
+		}
+		if sb.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
+			return sb.GetId(), nil
+		}
+		if err := s.removeSandbox(ctx, sb.GetId()); err != nil {
+			return "", fmt.Errorf("%w; then %w", cause, err)
+		}
+	}
+	return "", cause
+}
+
+// removeSandbox stops a sandbox once more, for its network, and removes it.
+func (s *Syncer) removeSandbox(ctx context.Context, id string) error {
+	if err := ignoreNotFound(s.runtime.StopPodSandbox(ctx, id)); err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	if err := ignoreNotFound(s.runtime.RemovePodSandbox(ctx, id)); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
+// remove removes the dead containers and old sandboxes of a plan.
+func (s *Syncer) remove(ctx context.Context, pod *corev1.Pod, a *Actions) []error {
+	var errs []error
+	for _, d := range a.RemoveContainers {
+		if err := s.removeContainer(ctx, s.cfg.Node.LogDir(pod), d); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, id := range a.RemoveSandboxes {
+		if err := s.removeSandbox(ctx, id); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// removeContainer removes a dead container and then the logs of its run.
+func (s *Syncer) removeContainer(ctx context.Context, logDir string, d Dead) error {
+	if err := ignoreNotFound(s.runtime.RemoveContainer(ctx, d.ID)); err != nil {
+		return fmt.Errorf("remove container %s (%s): %w", d.Name, d.ID, err)
+	}
+	s.unlinkLogs(d.ID)
+	return removeLogs(filepath.Join(logDir, d.Name), d.Attempt)
+}

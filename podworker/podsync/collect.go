@@ -1,0 +1,60 @@
+package podsync
+
+import (
+	"slices"
+
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// collect plans what to remove: of each container name the newest instance and the
+// newest dead one stay, for the last state and its log. A sandbox goes when it is
+// not the pod's any more and holds no container that stays.
+func (p *planner) collect() {
+	for i := range p.seen.Containers {
+		if c := &p.seen.Containers[i]; p.superfluous(c) {
+			p.out.RemoveContainers = append(p.out.RemoveContainers, dead(c))
+		}
+	}
+	for i := range p.seen.Sandboxes {
+		id := p.seen.Sandboxes[i].ID
+		if id != p.out.SandboxID && !p.holds(id) {
+			p.out.RemoveSandboxes = append(p.out.RemoveSandboxes, id)
+		}
+	}
+}
+
+func dead(c *podstatus.Instance) Dead {
+	return Dead{Name: c.Name, ID: c.ID, Attempt: uint32(max(c.RestartCount, 0))}
+}
+
+func (p *planner) superfluous(c *podstatus.Instance) bool {
+	newest := p.seen.Newest(c.Name)
+	switch c.State {
+	case podstatus.StateRunning, podstatus.StateUnknown:
+		return false
+	case podstatus.StateCreated:
+		return newest != c || c.SandboxID != p.out.SandboxID || p.givenUp(c)
+	case podstatus.StateExited:
+	}
+	return newest != c && p.newestDead(c.Name) != c
+}
+
+// givenUp reports whether a created container is being replaced.
+func (p *planner) givenUp(c *podstatus.Instance) bool {
+	return slices.ContainsFunc(p.out.Start, func(s Start) bool { return s.Name == c.Name && s.ID == "" })
+}
+
+func (p *planner) newestDead(name string) *podstatus.Instance {
+	for i := range p.seen.Containers {
+		if c := &p.seen.Containers[i]; c.Name == name && c.State == podstatus.StateExited {
+			return c
+		}
+	}
+	return nil
+}
+
+func (p *planner) holds(sandbox string) bool {
+	return slices.ContainsFunc(p.seen.Containers, func(c podstatus.Instance) bool {
+		return c.SandboxID == sandbox && !slices.ContainsFunc(p.out.RemoveContainers, func(d Dead) bool { return d.ID == c.ID })
+	})
+}

@@ -1,0 +1,95 @@
+package podsync
+
+import (
+	"errors"
+	"regexp"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Reasons why a container waits, as kubectl shows them.
+const (
+	reasonCrashLoop    = "CrashLoopBackOff"
+	reasonBadImage     = "InvalidImageName"
+	reasonNeverPull    = "ErrImageNeverPull"
+	reasonInspect      = "ImageInspectError"
+	reasonPull         = "ErrImagePull"
+	reasonPullBackoff  = "ImagePullBackOff"
+	reasonConfig       = "CreateContainerConfigError"
+	reasonCreate       = "CreateContainerError"
+	reasonRunContainer = "RunContainerError"
+)
+
+func isNotFound(err error) bool { return err != nil && status.Code(err) == codes.NotFound }
+
+// ignoreNotFound returns nil if what was to be stopped or removed is gone.
+func ignoreNotFound(err error) error {
+	if isNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// reserved matches what containerd and CRI-O say about a name that is taken; they
+// send it without a code of its own.
+var reserved = regexp.MustCompile(`name .+ is reserved for|name is reserved|already in use`)
+
+// isReserved reports whether a sandbox or container could not be made because one
+// of its name exists: an earlier call whose answer was lost made it, or still does.
+// This is the one place that reads the text of a runtime's error.
+func isReserved(err error) bool {
+	if err == nil {
+		return false
+	}
+	return status.Code(err) == codes.AlreadyExists || reserved.MatchString(err.Error())
+}
+
+// startError is why a container could not be started.
+type startError struct {
+	container string
+	reason    string
+	err       error
+	// after is when it makes sense to try again; 0: no idea.
+	after time.Duration
+}
+
+func (e *startError) Error() string {
+	return "start container " + e.container + ": " + e.reason + ": " + e.err.Error()
+}
+
+func (e *startError) Unwrap() error { return e.err }
+
+// syncError is everything that went wrong in one call for a pod.
+type syncError struct {
+	error
+	after time.Duration
+}
+
+func (e *syncError) Unwrap() error { return e.error }
+
+// RetryAfter says when it makes sense to try again.
+func (e *syncError) RetryAfter() time.Duration { return e.after }
+
+// joined joins errors and keeps the shortest wait if each of them has one.
+func joined(errs []error) error {
+	all := errors.Join(errs...)
+	if all == nil {
+		return nil
+	}
+	after := time.Duration(0)
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		start, ok := errors.AsType[*startError](err)
+		if !ok || start.after <= 0 {
+			return all
+		}
+		if after == 0 || start.after < after {
+			after = start.after
+		}
+	}
+	return &syncError{error: all, after: after}
+}

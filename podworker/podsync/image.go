@@ -1,0 +1,150 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+)
+
+// image is an image that is on the node.
+type image struct {
+	ref  string
+	user podspec.User
+}
+
+// ensureImage has the image of a container on the node, by its pull policy.
+func (s *Syncer) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, r *record, sandbox *runtimeapi.PodSandboxConfig) (image, *startError) {
+	name, err := withTag(c.Image)
+	if err != nil {
+		s.warning(pod, c.Name, "InspectFailed", err.Error())
+		return image{}, &startError{reason: reasonBadImage, err: err}
+	}
+	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: c.Image}
+	policy := pullPolicy(c)
+	if policy != corev1.PullAlways {
+		found, failure := s.inspect(ctx, pod, c, spec)
+		if failure != nil {
+			return image{}, failure
+		}
+		if found != nil {
+			s.normal(pod, c.Name, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
+			return fromStatus(found), nil
+		}
+	}
+	if policy == corev1.PullNever {
+		err := fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) //nolint:revive,staticcheck // the text of the status
+		s.warning(pod, c.Name, reasonNeverPull, err.Error())
+		return image{}, &startError{reason: reasonNeverPull, err: err}
+	}
+	if failure := s.pullBackoff(pod, c, r); failure != nil {
+		return image{}, failure
+	}
+	return s.pull(ctx, pod, c, r, spec, sandbox)
+}
+
+// inspect returns the image if the node has it, nil if not.
+func (s *Syncer) inspect(ctx context.Context, pod *corev1.Pod, c *corev1.Container, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, *startError) {
+	resp, err := s.runtime.ImageStatus(ctx, spec, false)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("inspect image %q: %w", c.Image, err)
+		s.warning(pod, c.Name, "InspectFailed", err.Error())
+		return nil, &startError{reason: reasonInspect, err: err}
+	}
+	if resp.GetImage().GetId() == "" {
+		return nil, nil
+	}
+	return resp.GetImage(), nil
+}
+
+// pullBackoff fails while the last failed pull of the image is too recent.
+func (s *Syncer) pullBackoff(pod *corev1.Pod, c *corev1.Container, r *record) *startError {
+	last, ok := r.pulls[c.Image]
+	if !ok {
+		return nil
+	}
+	left := last.left(time.Now())
+	if left <= 0 {
+		return nil
+	}
+	text := fmt.Sprintf("Back-off pulling image %q", c.Image)
+	s.normal(pod, c.Name, "BackOff", text)
+	return &startError{reason: reasonPullBackoff, err: fmt.Errorf("%s: %w", text, last.err), after: left}
+}
+
+func (s *Syncer) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, r *record, spec *runtimeapi.ImageSpec, sandbox *runtimeapi.PodSandboxConfig) (image, *startError) {
+	s.normal(pod, c.Name, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+	began := time.Now()
+	ref, err := s.runtime.PullImage(ctx, spec, nil, sandbox)
+	if err != nil {
+		return image{}, s.pullFailed(pod, c, r, err)
+	}
+	delete(r.pulls, c.Image)
+	took := time.Since(began).Truncate(time.Millisecond)
+	found, failure := s.inspect(ctx, pod, c, &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: c.Image})
+	if failure != nil {
+		return image{}, failure
+	}
+	s.normal(pod, c.Name, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
+		c.Image, took, took, found.GetSize()))
+	got := fromStatus(found)
+	got.ref = ref
+	return got, nil
+}
+
+func (s *Syncer) pullFailed(pod *corev1.Pod, c *corev1.Container, r *record, err error) *startError {
+	last := r.pulls[c.Image]
+	step := last.step
+	if time.Since(last.failed) > 2*maxBackoff {
+		step = 0
+	}
+	step = backoff{limit: maxBackoff}.after(step)
+	r.pulls[c.Image] = pull{step: step, failed: time.Now(), err: err}
+	s.warning(pod, c.Name, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+	s.warning(pod, c.Name, "Failed", "Error: "+reasonPull)
+	return &startError{reason: reasonPull, err: err, after: step}
+}
+
+func fromStatus(i *runtimeapi.Image) image {
+	out := image{ref: i.GetId(), user: podspec.User{Name: i.GetUsername()}}
+	if u := i.GetUid(); u != nil {
+		uid := u.GetValue()
+		out.user.UID = &uid
+	}
+	return out
+}
+
+// pullPolicy is the policy of a container; the API's default depends on the tag
+// (https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting).
+func pullPolicy(c *corev1.Container) corev1.PullPolicy {
+	if c.ImagePullPolicy != "" {
+		return c.ImagePullPolicy
+	}
+	if name, err := withTag(c.Image); err == nil && strings.HasSuffix(name, ":latest") {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
+}
+
+// withTag completes the name of an image that has neither tag nor digest.
+func withTag(name string) (string, error) {
+	if name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(name[len(name)-1:], ":/@") {
+		return "", fmt.Errorf("parse image name %q: %w", name, errReference)
+	}
+	last := name[strings.LastIndexByte(name, '/')+1:]
+	if strings.ContainsAny(last, ":@") {
+		return name, nil
+	}
+	return name + ":latest", nil
+}
+
+var errReference = errors.New("invalid reference format")

@@ -1,0 +1,112 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// minStop is the shortest time a container has between the request to stop and
+// being killed: the kubelet never passes less to a runtime.
+const minStop = 2 * time.Second
+
+// defaultGrace is the API's default of terminationGracePeriodSeconds.
+const defaultGrace = 30 * time.Second
+
+// grace returns the pod's own grace period.
+func grace(pod *corev1.Pod) time.Duration {
+	switch {
+	case pod.DeletionGracePeriodSeconds != nil:
+		return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	return defaultGrace
+}
+
+// stopGrace returns the grace of one container: a probe that is the reason may have
+// its own.
+func stopGrace(pod *corev1.Pod, stop *Stop) time.Duration {
+	if !stop.Failed || pod.DeletionGracePeriodSeconds != nil {
+		return grace(pod)
+	}
+	c := container(pod, stop.Name)
+	if c == nil {
+		return grace(pod)
+	}
+	probe := c.LivenessProbe
+	if stop.Probe == podstatus.Startup {
+		probe = c.StartupProbe
+	}
+	if probe == nil || probe.TerminationGracePeriodSeconds == nil {
+		return grace(pod)
+	}
+	return time.Duration(*probe.TerminationGracePeriodSeconds) * time.Second
+}
+
+func container(pod *corev1.Pod, name string) *corev1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return &pod.Spec.Containers[i]
+		}
+	}
+	return nil
+}
+
+// stopContainers stops containers in parallel and returns what failed.
+func (s *Syncer) stopContainers(ctx context.Context, pod *corev1.Pod, r *record, stops []Stop, left func(*Stop) time.Duration) []error {
+	errs := make([]error, len(stops))
+	var all sync.WaitGroup
+	for i := range stops {
+		stop := &stops[i]
+		if r.once("killing " + stop.ID) {
+			s.normal(pod, stop.Name, "Killing", stop.Message)
+		}
+		all.Go(func() {
+			seconds := int64(max(left(stop), minStop).Round(time.Second) / time.Second)
+			err := ignoreNotFound(s.runtime.StopContainer(ctx, stop.ID, seconds))
+			if err != nil {
+				errs[i] = fmt.Errorf("stop container %s of pod %s/%s: %w", stop.Name, pod.Namespace, pod.Name, err)
+			}
+		})
+	}
+	all.Wait()
+	return compact(errs)
+}
+
+func compact(errs []error) []error {
+	var out []error
+	for _, err := range errs {
+		if err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// killPod stops every container of the pod, then every sandbox.
+func (s *Syncer) killPod(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed, left time.Duration) []error {
+	var stops []Stop
+	for i := range seen.Containers {
+		c := &seen.Containers[i]
+		if c.State == podstatus.StateRunning || c.State == podstatus.StateUnknown {
+			stops = append(stops, Stop{Name: c.Name, ID: c.ID, Message: "Stopping container " + c.Name})
+		}
+	}
+	errs := s.stopContainers(ctx, pod, r, stops, func(*Stop) time.Duration { return left })
+	for i := range seen.Sandboxes {
+		id := seen.Sandboxes[i].ID
+		if err := ignoreNotFound(s.runtime.StopPodSandbox(ctx, id)); err != nil {
+			errs = append(errs, fmt.Errorf("stop sandbox %s of pod %s/%s: %w", id, pod.Namespace, pod.Name, err))
+		}
+	}
+	if len(errs) > 0 {
+		s.warning(pod, "", "FailedKillPod", fmt.Sprintf("error killing pod: %v", joined(errs)))
+	}
+	return errs
+}

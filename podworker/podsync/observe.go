@@ -1,0 +1,153 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// observe asks the runtime for everything it has of one pod. An error means that
+// nothing is known, never that nothing is there.
+func (s *Syncer) observe(ctx context.Context, uid types.UID) (*podstatus.Observed, error) {
+	selector := map[string]string{podspec.LabelPodUID: string(uid)}
+	sandboxes, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes of pod %s: %w", uid, err)
+	}
+	containers, err := s.runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list containers of pod %s: %w", uid, err)
+	}
+	seen := &podstatus.Observed{}
+	for _, sb := range sandboxes {
+		if err := s.addSandbox(ctx, seen, sb); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range containers {
+		if err := s.addContainer(ctx, seen, uid, c); err != nil {
+			return nil, err
+		}
+	}
+	seen.Sort()
+	return seen, nil
+}
+
+func (s *Syncer) addSandbox(ctx context.Context, seen *podstatus.Observed, listed *runtimeapi.PodSandbox) error {
+	resp, err := s.runtime.PodSandboxStatus(ctx, listed.GetId(), false)
+	switch {
+	case isNotFound(err):
+		return nil // removed since it was listed
+	case err != nil:
+		return fmt.Errorf("get status of sandbox %s: %w", listed.GetId(), err)
+	}
+	seen.Sandboxes = append(seen.Sandboxes, sandboxFrom(resp.GetStatus()))
+	return nil
+}
+
+func sandboxFrom(st *runtimeapi.PodSandboxStatus) podstatus.Sandbox {
+	sb := podstatus.Sandbox{
+		ID:           st.GetId(),
+		Attempt:      st.GetMetadata().GetAttempt(),
+		Ready:        st.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+		HostNetwork:  st.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
+		NetworkKnown: st.GetNetwork() != nil,
+		Owner:        st.GetAnnotations()[podspec.AnnotationInstance],
+		CreatedAt:    nanos(st.GetCreatedAt()),
+	}
+	if ip := st.GetNetwork().GetIp(); ip != "" {
+		sb.IPs = append(sb.IPs, ip)
+	}
+	for _, ip := range st.GetNetwork().GetAdditionalIps() {
+		if ip.GetIp() != "" {
+			sb.IPs = append(sb.IPs, ip.GetIp())
+		}
+	}
+	return sb
+}
+
+func (s *Syncer) addContainer(ctx context.Context, seen *podstatus.Observed, uid types.UID, listed *runtimeapi.Container) error {
+	resp, err := s.runtime.ContainerStatus(ctx, listed.GetId(), false)
+	switch {
+	case isNotFound(err):
+		return nil // removed since it was listed
+	case err != nil:
+		return fmt.Errorf("get status of container %s: %w", listed.GetId(), err)
+	}
+	in := instanceFrom(resp.GetStatus())
+	in.SandboxID = listed.GetPodSandboxId()
+	if in.State == podstatus.StateExited {
+		if text := s.terminationMessage(uid, resp.GetStatus()); text != "" {
+			in.Message = text
+		}
+	}
+	seen.Containers = append(seen.Containers, in)
+	return nil
+}
+
+func instanceFrom(st *runtimeapi.ContainerStatus) podstatus.Instance {
+	in := podstatus.Instance{
+		Name:         st.GetLabels()[podspec.LabelContainerName],
+		ID:           st.GetId(),
+		State:        stateFrom(st.GetState()),
+		RestartCount: int32(min(st.GetMetadata().GetAttempt(), 1<<31-1)), //nolint:gosec // bounded
+		Hash:         st.GetAnnotations()[podspec.AnnotationHash],
+		Step:         -1,
+		Image:        st.GetImage().GetImage(),
+		ImageRef:     st.GetImageRef(),
+		CreatedAt:    nanos(st.GetCreatedAt()),
+		StartedAt:    nanos(st.GetStartedAt()),
+		FinishedAt:   nanos(st.GetFinishedAt()),
+		ExitCode:     st.GetExitCode(),
+		Reason:       st.GetReason(),
+		Message:      st.GetMessage(),
+		User:         userFrom(st.GetUser()),
+	}
+	if in.Name == "" {
+		in.Name = st.GetMetadata().GetName()
+	}
+	if n, err := strconv.ParseInt(st.GetAnnotations()[podspec.AnnotationRestartCount], 10, 32); err == nil {
+		in.RestartCount = int32(n)
+	}
+	if d, err := time.ParseDuration(st.GetAnnotations()[podspec.AnnotationBackoff]); err == nil && d >= 0 {
+		in.Step = d
+	}
+	return in
+}
+
+func stateFrom(st runtimeapi.ContainerState) podstatus.State {
+	switch st {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return podstatus.StateCreated
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return podstatus.StateRunning
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return podstatus.StateExited
+	case runtimeapi.ContainerState_CONTAINER_UNKNOWN:
+	}
+	return podstatus.StateUnknown
+}
+
+func userFrom(u *runtimeapi.ContainerUser) *corev1.LinuxContainerUser {
+	l := u.GetLinux()
+	if l == nil {
+		return nil
+	}
+	return &corev1.LinuxContainerUser{UID: l.GetUid(), GID: l.GetGid(), SupplementalGroups: l.GetSupplementalGroups()}
+}
+
+// nanos returns the time of a CRI time stamp, which is 0 until the event happened.
+func nanos(n int64) time.Time {
+	if n <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n)
+}

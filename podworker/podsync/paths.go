@@ -1,0 +1,118 @@
+package podsync
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+)
+
+// Modes of what a hostPath volume creates
+// (https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types).
+const (
+	userDirMode  = 0o755
+	userFileMode = 0o644
+)
+
+// fulfil makes what a configuration relies on, in order.
+func fulfil(paths []podspec.Path) error {
+	for i := range paths {
+		p := &paths[i]
+		var err error
+		switch p.Kind {
+		case podspec.OwnDir:
+			err = ownDir(p)
+		case podspec.OwnFile:
+			err = ownFile(p)
+		case podspec.UserPath:
+			err = userPath(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownDir makes a directory; its mode does not depend on the umask.
+func ownDir(p *podspec.Path) error {
+	if info, err := os.Lstat(p.Path); err == nil && info.IsDir() {
+		return nil // a container may have changed the mode of its volume
+	}
+	if err := os.MkdirAll(p.Path, p.Mode&fs.ModePerm); err != nil {
+		return err
+	}
+	return os.Chmod(p.Path, p.Mode)
+}
+
+// ownFile writes a file in place: running containers have it mounted, so it keeps
+// its inode.
+func ownFile(p *podspec.Path) error {
+	if old, err := os.ReadFile(p.Path); err == nil && bytes.Equal(old, p.Content) {
+		return nil
+	}
+	f, err := os.OpenFile(p.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, p.Mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(p.Content)
+	return errors.Join(err, f.Chmod(p.Mode), f.Close())
+}
+
+// userPath checks a hostPath volume, or makes it if its type says so.
+func userPath(p *podspec.Path) error {
+	if p.Type == corev1.HostPathUnset {
+		return nil
+	}
+	info, err := os.Stat(p.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		switch p.Type {
+		case corev1.HostPathDirectoryOrCreate:
+			return os.MkdirAll(p.Path, userDirMode)
+		case corev1.HostPathFileOrCreate:
+			return touch(p.Path)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("hostPath type check failed: %w", err)
+	}
+	kind, fits := typeOf(p.Type)
+	if kind == "" {
+		return fmt.Errorf("hostPath type check failed: type %q is not known", p.Type)
+	}
+	if !fits(info.Mode()) {
+		return fmt.Errorf("hostPath type check failed: %s is not a %s", p.Path, kind)
+	}
+	return nil
+}
+
+func touch(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, userFileMode)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// typeOf returns what a type of hostPath is called and how it is recognised.
+func typeOf(t corev1.HostPathType) (string, func(fs.FileMode) bool) {
+	switch t {
+	case corev1.HostPathDirectory, corev1.HostPathDirectoryOrCreate:
+		return "directory", fs.FileMode.IsDir
+	case corev1.HostPathFile, corev1.HostPathFileOrCreate:
+		return "file", fs.FileMode.IsRegular
+	case corev1.HostPathSocket:
+		return "socket", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }
+	case corev1.HostPathCharDev:
+		return "character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }
+	case corev1.HostPathBlockDev:
+		return "block device", func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }
+	}
+	return "", nil
+}

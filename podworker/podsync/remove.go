@@ -1,0 +1,133 @@
+package podsync
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// removeVolumes removes the volumes of a pod that are directories of the agent.
+func (s *Syncer) removeVolumes(uid types.UID) error {
+	return removeTree(s.cfg.Node.PodDir(uid), "volumes")
+}
+
+// removePodDir removes all the agent has on disk of a pod but its logs.
+func (s *Syncer) removePodDir(uid types.UID) error {
+	return removeTree(filepath.Dir(s.cfg.Node.PodDir(uid)), string(uid))
+}
+
+// removeLogDirs removes the logs of a pod; their directory ends in its UID.
+func (s *Syncer) removeLogDirs(uid types.UID) error {
+	entries, err := os.ReadDir(s.cfg.Node.Logs)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read log directories: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), "_"+string(uid)) {
+			errs = append(errs, removeTree(s.cfg.Node.Logs, e.Name()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeTree removes name and all below it from a directory. It never follows a
+// link, and it removes nothing while a file system is mounted anywhere in it: what
+// is mounted is not the agent's.
+func removeTree(dir, name string) error {
+	path := filepath.Join(dir, name)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	mounts, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	defer mounts.Close() //nolint:errcheck // opened for reading
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	mounted, err := mountBelow(mounts, filepath.Join(real, name))
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	if mounted != "" {
+		return fmt.Errorf("remove %s: a file system is mounted at %s", path, mounted)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	if err := root.RemoveAll(name); err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// mountBelow returns a mount point at or below a directory, empty if there is none.
+// The input has the format of /proc/self/mountinfo, proc_pid_mountinfo(5), where the
+// fifth field is the mount point.
+func mountBelow(mountinfo io.Reader, dir string) (string, error) {
+	const field = 4
+	lines := bufio.NewScanner(mountinfo)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= field {
+			continue
+		}
+		at := unescape.Replace(fields[field])
+		if at == dir || strings.HasPrefix(at, dir+"/") {
+			return at, nil
+		}
+	}
+	return "", lines.Err()
+}
+
+// unescape undoes the escapes of mount points.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`) //nolint:gochecknoglobals // a constant table
+
+// Cgroups removes the cgroup of a pod.
+type Cgroups interface {
+	// RemoveCgroup removes an empty cgroup, given as a path below the mounts of the
+	// hierarchies. One that is not there is no error.
+	RemoveCgroup(ctx context.Context, path string) error
+}
+
+// CgroupDirs are the mounts of cgroup hierarchies: /sys/fs/cgroup alone with cgroup
+// v2, one directory per controller with v1. It implements [Cgroups].
+type CgroupDirs []string
+
+// RemoveCgroup removes the cgroup from every hierarchy. It fails while processes or
+// cgroups are in it.
+func (d CgroupDirs) RemoveCgroup(_ context.Context, path string) error {
+	var errs []error
+	for _, mount := range d {
+		if err := os.Remove(filepath.Join(mount, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Syncer) removeCgroup(ctx context.Context, uid types.UID, class corev1.PodQOSClass) error {
+	if s.cfg.Cgroups == nil {
+		return nil
+	}
+	path := s.cfg.Node.Cgroups.Path(uid, class)
+	if err := s.cfg.Cgroups.RemoveCgroup(ctx, path); err != nil {
+		return fmt.Errorf("remove cgroup %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package podsync
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// batch starts containers of one pod in one sandbox.
+type batch struct {
+	syncer    *Syncer
+	pod       *corev1.Pod
+	record    *record
+	sandboxID string
+	sandbox   podstatus.Sandbox
+	config    *runtimeapi.PodSandboxConfig
+}
+
+// start starts one container and records why it could not.
+func (b *batch) start(ctx context.Context, st *Start) error {
+	c := container(b.pod, st.Name)
+	var failure *startError
+	if st.ID != "" {
+		failure = b.run(ctx, c, st.ID, st.Attempt)
+	} else {
+		failure = b.create(ctx, c, st)
+	}
+	if failure == nil {
+		delete(b.record.waiting, c.Name)
+		return nil
+	}
+	failure.container = c.Name
+	b.record.waiting[c.Name] = podstatus.Waiting{Reason: failure.reason, Message: failure.err.Error()}
+	return fmt.Errorf("pod %s/%s: %w", b.pod.Namespace, b.pod.Name, failure)
+}
+
+// create makes a new container and starts it.
+func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *startError {
+	s := b.syncer
+	image, failure := s.ensureImage(ctx, b.pod, c, b.record, b.config)
+	if failure != nil {
+		return failure
+	}
+	attempt := st.Attempt
+	if st.First {
+		n, err := nextLogNumber(filepath.Join(s.cfg.Node.LogDir(b.pod), c.Name))
+		if err != nil {
+			return b.fail(c, reasonConfig, err)
+		}
+		attempt = n
+	}
+	spec, err := podspec.Container(b.pod, c, &s.cfg.Node, podspec.Run{
+		Attempt: attempt, Backoff: st.Backoff, ImageRef: image.ref, ImageUser: image.user,
+		PodIPs: b.podIPs(), MessageFile: randomName(),
+	})
+	if err == nil {
+		err = fulfil(spec.Paths)
+	}
+	if err != nil {
+		return b.fail(c, reasonConfig, err)
+	}
+	id, err := b.createContainer(ctx, spec.Config)
+	if err != nil {
+		return b.fail(c, reasonCreate, err)
+	}
+	return b.run(ctx, c, id, attempt)
+}
+
+func (b *batch) createContainer(ctx context.Context, config *runtimeapi.ContainerConfig) (string, error) {
+	call, cancel := finishing(ctx)
+	defer cancel()
+	id, err := b.syncer.runtime.CreateContainer(call, b.sandboxID, config, b.config)
+	if isReserved(err) {
+		id, err = b.reservedContainer(call, config, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	b.syncer.normal(b.pod, config.GetMetadata().GetName(), "Created", "Container created")
+	return id, nil
+}
+
+// reservedContainer deals with a container name that is taken: one made from the
+// same spec that was not started yet is used, another one that does not run makes
+// way for the next attempt.
+func (b *batch) reservedContainer(ctx context.Context, config *runtimeapi.ContainerConfig, cause error) (string, error) {
+	rt := b.syncer.runtime
+	list, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: config.GetLabels()})
+	if err != nil {
+		return "", fmt.Errorf("%w; then list containers: %w", cause, err)
+	}
+	for _, c := range list {
+		if c.GetMetadata().GetAttempt() != config.GetMetadata().GetAttempt() || c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			continue
+		}
+		same := c.GetAnnotations()[podspec.AnnotationHash] == config.GetAnnotations()[podspec.AnnotationHash]
+		if same && c.GetState() == runtimeapi.ContainerState_CONTAINER_CREATED && c.GetPodSandboxId() == b.sandboxID {
+			return c.GetId(), nil
+		}
+		if err := ignoreNotFound(rt.RemoveContainer(ctx, c.GetId())); err != nil {
+			return "", fmt.Errorf("%w; then remove container %s: %w", cause, c.GetId(), err)
+		}
+	}
+	return "", cause
+}
+
+// run starts a created container.
+func (b *batch) run(ctx context.Context, c *corev1.Container, id string, attempt uint32) *startError {
+	call, cancel := finishing(ctx)
+	defer cancel()
+	if err := b.syncer.runtime.StartContainer(call, id); err != nil {
+		b.record.failedStarts[id] = true
+		return b.fail(c, reasonRunContainer, err)
+	}
+	b.syncer.normal(b.pod, c.Name, "Started", "Container started")
+	b.syncer.linkLog(b.pod, c.Name, id, attempt)
+	return nil
+}
+
+func (b *batch) fail(c *corev1.Container, reason string, err error) *startError {
+	b.syncer.warning(b.pod, c.Name, "Failed", "Error: "+err.Error())
+	return &startError{reason: reason, err: err}
+}
+
+// podIPs are the addresses the containers see as the pod's.
+func (b *batch) podIPs() []string {
+	if b.pod.Spec.HostNetwork {
+		return b.syncer.cfg.Node.IPs
+	}
+	return podstatus.SortIPs(b.sandbox.IPs, b.syncer.cfg.Node.IPs)
+}
+
+// randomName returns 8 hexadecimal digits.
+func randomName() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never returns an error
+	return hex.EncodeToString(b[:])
+}
+
+// pull is the back-off of an image that could not be pulled.
+type pull struct {
+	step   time.Duration
+	failed time.Time
+	err    error
+}
+
+// active reports how much of the back-off is left at a time.
+func (p pull) left(now time.Time) time.Duration {
+	return p.failed.Add(p.step).Sub(now)
+}

@@ -1,0 +1,170 @@
+package podsync
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodekit-go/nodekit/podworker"
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// maxRounds bounds how often one Sync looks again at what it did. Two suffice to
+// stop a container and to start its successor.
+const maxRounds = 3
+
+// Sync brings the containers of a pod to what its spec asks for. It ends with
+// Terminal once every container has ended and none will be restarted, and when the
+// pod has fields that are not honoured and nothing of it runs.
+//
+// Errors of single containers do not keep the others from starting; they are
+// returned together. They are told apart by gRPC code where the runtime gave one.
+func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, error) {
+	r := s.record(pod)
+	seen, err := s.observe(ctx, pod.UID)
+	if err != nil {
+		return podworker.Outcome{}, err
+	}
+	if err := s.check(pod, r); err != nil {
+		return s.refuse(pod, r, seen, err)
+	}
+	var errs []error
+	for range maxRounds {
+		actions := s.plan(pod, r, seen)
+		if st := s.publish(pod, r, seen, &actions); podstatus.IsTerminal(st.Phase) {
+			return podworker.Outcome{Terminal: true}, nil
+		}
+		if actions.Empty() {
+			return outcome(&actions), joined(errs)
+		}
+		failed := s.apply(ctx, pod, r, seen, &actions)
+		errs = append(errs, failed...)
+		if seen, err = s.observe(ctx, pod.UID); err != nil {
+			return podworker.Outcome{}, joined(append(errs, err))
+		}
+		if len(failed) > 0 {
+			break
+		}
+	}
+	return s.last(pod, r, seen), joined(errs)
+}
+
+// last publishes what a Sync has left and says when to look again.
+func (s *Syncer) last(pod *corev1.Pod, r *record, seen *podstatus.Observed) podworker.Outcome {
+	actions := s.plan(pod, r, seen)
+	st := s.publish(pod, r, seen, &actions)
+	out := outcome(&actions)
+	out.Terminal = podstatus.IsTerminal(st.Phase)
+	return out
+}
+
+// plan makes a plan and takes its waits into the record, for the status.
+func (s *Syncer) plan(pod *corev1.Pod, r *record, seen *podstatus.Observed) Actions {
+	actions := Plan(pod, seen, Inputs{
+		Now: time.Now(), Prober: s.cfg.Prober, FailedStarts: r.failedStarts, MaxBackoff: s.cfg.MaxBackoff,
+	})
+	due := map[string]bool{}
+	for i := range actions.Start {
+		due[actions.Start[i].Name] = true
+	}
+	for _, w := range actions.Wait {
+		due[w.Name] = true
+		if w.Reason.Reason == reasonCrashLoop {
+			r.waiting[w.Name] = w.Reason
+			s.tellBackoff(pod, r, seen, w.Name)
+		}
+	}
+	maps.DeleteFunc(r.waiting, func(name string, _ podstatus.Waiting) bool { return !due[name] })
+	return actions
+}
+
+// tellBackoff sends one event per end of a container that has to wait.
+func (s *Syncer) tellBackoff(pod *corev1.Pod, r *record, seen *podstatus.Observed, name string) {
+	if run := seen.Newest(name); run != nil && r.once("back-off "+run.ID) {
+		s.warning(pod, name, "BackOff", "Back-off restarting failed container "+name+" in pod "+
+			pod.Name+"_"+pod.Namespace+"("+string(pod.UID)+")")
+	}
+}
+
+// outcome asks to be called again when the first wait is over.
+func outcome(a *Actions) podworker.Outcome {
+	var out podworker.Outcome
+	for _, w := range a.Wait {
+		if d := max(time.Until(w.Until), time.Millisecond); out.Again == 0 || d < out.Again {
+			out.Again = d
+		}
+	}
+	return out
+}
+
+// publish computes the status and passes it on if it differs from the last one. A
+// plan that only kills leaves a pod that has ended for good.
+func (s *Syncer) publish(pod *corev1.Pod, r *record, seen *podstatus.Observed, a *Actions) corev1.PodStatus {
+	in := s.statusInput(pod, r, seen)
+	in.SandboxProblem = a.SandboxProblem
+	in.Stopped = a.KillPod && !a.NewSandbox && !seen.Running() && len(seen.Containers) > 0
+	return s.emit(pod, r, in)
+}
+
+func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observed) podstatus.Input {
+	return podstatus.Input{
+		Pod:         pod,
+		Previous:    r.status,
+		Observed:    seen,
+		Waiting:     r.waiting,
+		Prober:      s.cfg.Prober,
+		RuntimeName: s.cfg.RuntimeName,
+		HostIPs:     s.cfg.Node.IPs,
+		End:         r.end,
+		Now:         time.Now(),
+	}
+}
+
+func (s *Syncer) emit(pod *corev1.Pod, r *record, in podstatus.Input) corev1.PodStatus {
+	st := podstatus.Compute(in)
+	if r.status != nil && reflect.DeepEqual(*r.status, st) {
+		return st
+	}
+	r.status = st.DeepCopy()
+	if s.cfg.OnStatus != nil {
+		s.cfg.OnStatus(pod, st)
+	}
+	return st
+}
+
+// check returns why the pod is refused, nil if it is not.
+func (s *Syncer) check(pod *corev1.Pod, r *record) error {
+	if r.checked == pod {
+		return r.refusal
+	}
+	problems := podspec.Check(pod, podspec.Options{Probes: s.cfg.Prober != nil})
+	for _, p := range problems {
+		if p.Support == podspec.Warned && r.once(p.String()) {
+			s.warning(pod, "", "UnsupportedField", p.String())
+		}
+	}
+	r.checked, r.refusal = pod, podspec.Refusal(problems)
+	return r.refusal
+}
+
+// refuse ends a pod that asks for what this agent cannot do. If another agent has
+// it running, it is left as it is.
+func (s *Syncer) refuse(pod *corev1.Pod, r *record, seen *podstatus.Observed, why error) (podworker.Outcome, error) {
+	if r.once(why.Error()) {
+		s.warning(pod, "", "UnsupportedField", why.Error())
+	}
+	in := s.statusInput(pod, r, seen)
+	if seen.Running() {
+		s.emit(pod, r, in)
+		return podworker.Outcome{}, why
+	}
+	r.end = podstatus.End{Phase: corev1.PodFailed, Reason: "UnsupportedField", Message: "Pod was rejected: " + why.Error()}
+	in.End = r.end
+	in.SandboxProblem = "pod was rejected"
+	s.emit(pod, r, in)
+	return podworker.Outcome{Terminal: true}, nil
+}
