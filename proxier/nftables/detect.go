@@ -1,0 +1,127 @@
+package nftables
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// Local says which traffic comes from pods of the cluster. Connections to a
+// cluster IP from elsewhere are masqueraded, so that the answers come back
+// through this node; connections from pods to a frontend with
+// externalTrafficPolicy Local may use every endpoint. At most one of the
+// fields may be set. The zero value detects nothing: then no connection to a
+// cluster IP counts as foreign.
+type Local struct {
+	// ClusterCIDRs are the addresses of pods. A family without a prefix is not
+	// detected.
+	ClusterCIDRs []netip.Prefix
+	// BridgeInterface is the interface that packets of pods come in by.
+	BridgeInterface string
+	// InterfaceNamePrefix begins the names of such interfaces. Interfaces may come
+	// and go: the kernel compares names, not indexes.
+	InterfaceNamePrefix string
+}
+
+// maxInterfaceName is the longest name of an interface (IFNAMSIZ of linux/if.h
+// without the final zero).
+const maxInterfaceName = unix.IFNAMSIZ - 1
+
+func (l Local) validate() error {
+	set := 0
+	if len(l.ClusterCIDRs) > 0 {
+		set++
+	}
+	for field, name := range map[string]string{
+		"BridgeInterface": l.BridgeInterface, "InterfaceNamePrefix": l.InterfaceNamePrefix,
+	} {
+		if name != "" {
+			set++
+		}
+		if len(name) > maxInterfaceName {
+			return fmt.Errorf("Local.%s %q is longer than %d bytes", field, name, maxInterfaceName)
+		}
+	}
+	if set > 1 {
+		return fmt.Errorf("Local: set one of ClusterCIDRs, BridgeInterface, InterfaceNamePrefix, not %d", set)
+	}
+	for _, p := range l.ClusterCIDRs {
+		if !p.IsValid() {
+			return fmt.Errorf("Local.ClusterCIDRs: invalid prefix %v", p)
+		}
+	}
+	return nil
+}
+
+// cidrs returns the prefixes of a family.
+func (l Local) cidrs(f proxier.Family) []netip.Prefix {
+	return ofFamily(l.ClusterCIDRs, f)
+}
+
+func ofFamily(in []netip.Prefix, f proxier.Family) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range in {
+		if proxier.FamilyOf(p.Addr()) == f {
+			out = append(out, unmapPrefix(p))
+		}
+	}
+	return out
+}
+
+// unmapPrefix turns a prefix of IPv4-mapped IPv6 addresses into the IPv4 one.
+func unmapPrefix(p netip.Prefix) netip.Prefix {
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(a.Unmap(), p.Bits()-96).Masked()
+	}
+	return p.Masked()
+}
+
+// detects reports whether l tells anything about a family.
+func (l Local) detects(f proxier.Family) bool {
+	return l.BridgeInterface != "" || l.InterfaceNamePrefix != "" || len(l.cidrs(f)) > 0
+}
+
+// foreign matches packets that do not come from pods. It must not be called for
+// a family that is not detected.
+func (l Local) foreign(a *assembler) rule {
+	if m := l.iface(expr.CmpOpNeq); m != nil {
+		return m
+	}
+	var r rule
+	for _, p := range l.cidrs(a.family) {
+		r = r.then(inPrefix(a.source(reg), p, expr.CmpOpNeq)...)
+	}
+	return r
+}
+
+// fromPods returns the alternatives of which one matches each packet from a pod.
+func (l Local) fromPods(a *assembler) []rule {
+	if m := l.iface(expr.CmpOpEq); m != nil {
+		return []rule{m}
+	}
+	var out []rule
+	for _, p := range l.cidrs(a.family) {
+		out = append(out, inPrefix(a.source(reg), p, expr.CmpOpEq))
+	}
+	return out
+}
+
+// iface compares the name of the incoming interface: all sixteen bytes, or as
+// many as the prefix has. Packets of the node itself have none.
+func (l Local) iface(op expr.CmpOp) rule {
+	var name []byte
+	switch {
+	case l.BridgeInterface != "":
+		name = make([]byte, unix.IFNAMSIZ)
+		copy(name, l.BridgeInterface)
+	case l.InterfaceNamePrefix != "":
+		name = []byte(l.InterfaceNamePrefix)
+	default:
+		return nil
+	}
+	return rule{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: reg}, &expr.Cmp{Op: op, Register: reg, Data: name}}
+}

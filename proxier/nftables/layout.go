@@ -1,0 +1,219 @@
+package nftables
+
+import (
+	"strconv"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// object is a set or map of a generation. Every ServicePort of a family shares
+// the same few objects.
+type object uint8
+
+const (
+	// services says what becomes of a connection to an address: the chain that
+	// picks an endpoint.
+	services object = iota
+	// endpoints holds the endpoint lists, one element per slot.
+	endpoints
+	// shortCircuit and localServices split a frontend with externalTrafficPolicy
+	// Local by the source of the connection: from this node or its pods to the
+	// whole list, from elsewhere to the list in localEndpoints.
+	shortCircuit
+	localServices
+	localEndpoints
+	// noEndpoints says which frontends reject or drop.
+	noEndpoints
+	// The same for node ports, which have no address.
+	nodePortServices
+	nodePortEndpoints
+	nodePortShortCircuit
+	nodePortLocalServices
+	nodePortLocalEndpoints
+	nodePortNoEndpoints
+	// clusterIPs are the known cluster IPs: an unknown port of one is rejected.
+	clusterIPs
+	// hairpin are the connections of a pod to itself.
+	hairpin
+	// firewallVIPs are the frontends with source ranges, firewallSources the
+	// sources that each admits.
+	firewallVIPs
+	firewallSources
+	// affinitySlots are the endpoints of ServicePorts with session affinity.
+	affinitySlots
+	objectCount
+)
+
+// component is one part of the concatenation that makes a key or a datum. Each
+// takes whole 32-bit registers.
+type component uint8
+
+const (
+	partAddr component = iota
+	partProto
+	partPort
+	// partNumber is a slot number, in the byte order of the host.
+	partNumber
+	// partSource is a source prefix, the only part with an interval.
+	partSource
+)
+
+// class says what an object maps to.
+type class uint8
+
+const (
+	plainSet class = iota
+	endpointMap
+	verdictMap
+)
+
+// objectSpec describes an object.
+type objectSpec struct {
+	name  string
+	class class
+	key   []component
+	// early objects are read only through verdicts: their new elements are
+	// committed before the verdicts that lead to them.
+	early bool
+}
+
+var (
+	addrKey     = []component{partAddr, partProto, partPort}
+	addrSlot    = []component{partAddr, partProto, partPort, partNumber}
+	portKey     = []component{partProto, partPort}
+	portSlot    = []component{partProto, partPort, partNumber}
+	pairKey     = []component{partAddr, partAddr, partProto, partPort}
+	sourceKey   = []component{partAddr, partProto, partPort, partSource}
+	objectSpecs = [objectCount]objectSpec{
+		services:               {name: "services", class: verdictMap, key: addrKey},
+		endpoints:              {name: "endpoints", class: endpointMap, key: addrSlot, early: true},
+		shortCircuit:           {name: "short-circuit", class: verdictMap, key: addrKey},
+		localServices:          {name: "local-services", class: verdictMap, key: addrKey},
+		localEndpoints:         {name: "local-endpoints", class: endpointMap, key: addrSlot, early: true},
+		noEndpoints:            {name: "no-endpoints", class: verdictMap, key: addrKey},
+		nodePortServices:       {name: "nodeport-services", class: verdictMap, key: portKey},
+		nodePortEndpoints:      {name: "nodeport-endpoints", class: endpointMap, key: portSlot, early: true},
+		nodePortShortCircuit:   {name: "nodeport-short-circuit", class: verdictMap, key: portKey},
+		nodePortLocalServices:  {name: "nodeport-local-services", class: verdictMap, key: portKey},
+		nodePortLocalEndpoints: {name: "nodeport-local-endpoints", class: endpointMap, key: portSlot, early: true},
+		nodePortNoEndpoints:    {name: "nodeport-no-endpoints", class: verdictMap, key: portKey},
+		clusterIPs:             {name: "cluster-ips", class: plainSet, key: []component{partAddr}},
+		hairpin:                {name: "hairpin", class: plainSet, key: pairKey, early: true},
+		firewallVIPs:           {name: "firewall-vips", class: plainSet, key: addrKey},
+		firewallSources:        {name: "firewall-sources", class: plainSet, key: sourceKey},
+		affinitySlots:          {name: "affinity-slots", class: endpointMap, key: []component{partNumber}, early: true},
+	}
+)
+
+func (o object) String() string { return objectSpecs[o].name }
+
+// space is the kind of key that leads to a frontend: its address, or for a node
+// port the port alone.
+type space struct {
+	prefix                               string
+	services, endpoints                  object
+	shortCircuit                         object
+	localServices, localEndpoints, empty object
+}
+
+var (
+	addrSpace = space{
+		prefix: "", services: services, endpoints: endpoints, shortCircuit: shortCircuit,
+		localServices: localServices, localEndpoints: localEndpoints, empty: noEndpoints,
+	}
+	portSpace = space{
+		prefix: "nodeport-", services: nodePortServices, endpoints: nodePortEndpoints,
+		shortCircuit:  nodePortShortCircuit,
+		localServices: nodePortLocalServices, localEndpoints: nodePortLocalEndpoints, empty: nodePortNoEndpoints,
+	}
+)
+
+// spaceOf returns the space of a frontend.
+func spaceOf(f proxier.Frontend) space {
+	if f.Kind == proxier.NodePort {
+		return portSpace
+	}
+	return addrSpace
+}
+
+// chainKind is what a chain of a generation does.
+type chainKind uint8
+
+const (
+	noChain chainKind = iota
+	// dropVerdict is not a chain but the verdict itself.
+	dropVerdict
+	// balance-K picks one of K endpoints.
+	balance
+	// cluster-K marks connections from off the cluster for masquerade, then
+	// balances; external-K marks all.
+	cluster
+	external
+	// local-K picks one of K local endpoints.
+	local
+	// policyLocal splits connections by their source.
+	policyLocal
+	// affinity-N looks for the pinned endpoint of list N, then balances;
+	// affinityCluster and affinityExternal mark first.
+	affinity
+	affinityCluster
+	affinityExternal
+	reject
+	// The entry chains of the hooks.
+	entryServices
+	entryMasquerade
+	entryInput
+	entryForward
+	entryFirewall
+)
+
+// chainNames are the names of the chain kinds; a trailing hyphen asks for the
+// number.
+var chainNames = [...]string{
+	dropVerdict:      "drop",
+	balance:          "lb-",
+	cluster:          "cluster-lb-",
+	external:         "external-lb-",
+	local:            "local-lb-",
+	policyLocal:      "policy-local",
+	affinity:         "affinity-",
+	affinityCluster:  "cluster-affinity-",
+	affinityExternal: "external-affinity-",
+	reject:           "reject",
+	entryServices:    "services",
+	entryMasquerade:  "masquerade",
+	entryInput:       "input",
+	entryForward:     "forward",
+	entryFirewall:    "firewall",
+}
+
+// chain names a chain of a generation. It is a value, so that it can be
+// compared and counted without building its name.
+type chain struct {
+	kind chainKind
+	// byPort tells the chains of node ports from those of addresses.
+	byPort bool
+	n      uint32
+}
+
+// String returns the name without the prefix of the generation.
+func (c chain) String() string {
+	name := chainNames[c.kind]
+	if name == "" {
+		return "none"
+	}
+	if name[len(name)-1] == '-' {
+		name += strconv.FormatUint(uint64(c.n), 10)
+	}
+	if c.byPort {
+		return portSpace.prefix + name
+	}
+	return name
+}
+
+func (c chain) space() space {
+	if c.byPort {
+		return portSpace
+	}
+	return addrSpace
+}

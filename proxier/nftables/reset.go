@@ -1,0 +1,239 @@
+package nftables
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	nft "github.com/google/nftables"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// Reset implements proxier.Backend. It builds a new generation beside what is
+// there, in transactions of a few thousand elements, puts it in force in one,
+// and removes the rest. Elements are never listed. A connection finds either
+// the old generation or the new one, so that traffic is not interrupted.
+func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
+	b.inForce = false
+	if err := b.reset(ctx, s); err != nil {
+		return fmt.Errorf("nftables: reset table %s to %d service ports: %w", b.cfg.Table, len(s.Ports), err)
+	}
+	b.inForce = true
+	return nil
+}
+
+func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
+	found, err := b.survey(ctx)
+	if err != nil {
+		return err
+	}
+	if b.newest > 0 {
+		b.sweep(ctx, found.above(b.newest))
+	}
+	number := found.highest() + 1
+	b.newest = max(b.newest, found.highest())
+	if err := b.begin(ctx, number, found); err != nil {
+		return fmt.Errorf("begin generation %d: %w", number, err)
+	}
+	if err := b.load(ctx, s); err != nil {
+		return fmt.Errorf("load generation %d: %w", number, err)
+	}
+	for _, f := range b.cfg.Families {
+		b.generations[f].flip(b.conn.nft)
+	}
+	if err := b.flush(ctx); err != nil {
+		return fmt.Errorf("put generation %d in force: %w", number, err)
+	}
+	b.newest = number
+	b.sweep(ctx, found)
+	return nil
+}
+
+// begin commits the objects of a new generation, without elements.
+func (b *Backend) begin(ctx context.Context, number int, found survey) error {
+	c, err := b.connect()
+	if err != nil {
+		return err
+	}
+	if b.affinity != 0 && !found.hasAffinity(b.cfg.Families, b.affinity) {
+		b.affinity = 0
+	}
+	fresh := b.affinity == 0
+	if fresh {
+		b.affinity = number
+	}
+	b.generations = make(map[proxier.Family]*generation, len(b.cfg.Families))
+	for _, f := range b.cfg.Families {
+		p := program{
+			assembler:     assembler{family: f, affinity: affinityName(b.affinity)},
+			mark:          b.mark,
+			local:         b.cfg.Local,
+			nodePortAddrs: b.cfg.NodePortAddresses,
+		}
+		g := newGeneration(p, b.cfg.Table, number)
+		b.generations[f] = g
+		g.addTable(c.nft)
+		if fresh {
+			if err := g.createAffinity(c.nft); err != nil {
+				return err
+			}
+		}
+		if err := g.create(c.nft); err != nil {
+			return err
+		}
+	}
+	return b.flush(ctx)
+}
+
+// load commits the elements of s to the new generation. Endpoints that were in
+// force keep their slots, and clients their pins.
+func (b *Backend) load(ctx context.Context, s *proxier.State) error {
+	entries := make(map[proxier.Key]*entry, len(s.Ports))
+	b.refs = make(counts)
+	batch := &batch{}
+	for _, port := range s.Ports {
+		if !b.programs(port) {
+			continue
+		}
+		f := port.Key.Family
+		e := b.newEntry(b.entries[port.Key], port)
+		entries[port.Key] = e
+		batch.change(f, view{}, render(e, b.policy(f)), b.refs)
+		if batch.size() < transaction {
+			continue
+		}
+		if err := b.write(ctx, batch.merge(), batch.pinned); err != nil {
+			return err
+		}
+		batch.reset()
+	}
+	if err := b.write(ctx, batch.merge(), batch.pinned); err != nil {
+		return err
+	}
+	b.entries = entries
+	b.numbers.rebuild(maps.Values(entries))
+	return nil
+}
+
+// survey is what the tables hold: the names of sets and chains per family and
+// generation.
+type survey map[proxier.Family]*names
+
+type names struct {
+	table  *nft.Table
+	sets   map[int][]string
+	chains map[int][]string
+}
+
+func (b *Backend) survey(ctx context.Context) (survey, error) {
+	c, err := b.connect()
+	if err != nil {
+		return nil, err
+	}
+	out := make(survey, len(b.cfg.Families))
+	for _, f := range b.cfg.Families {
+		n := &names{table: &nft.Table{Name: b.cfg.Table, Family: tableFamily(f)}}
+		sets, err := c.names(ctx, n.table, dumpSets)
+		if err == nil {
+			var chains []string
+			chains, err = c.names(ctx, n.table, dumpChains)
+			n.sets, n.chains = byGeneration(sets), byGeneration(chains)
+		}
+		if err != nil {
+			_ = b.hangUp()
+			return nil, fmt.Errorf("list names in table %s of %s: %w", b.cfg.Table, f, err)
+		}
+		out[f] = n
+	}
+	return out, nil
+}
+
+func byGeneration(in []string) map[int][]string {
+	out := make(map[int][]string)
+	for _, name := range in {
+		if n, ok := numberOf(name); ok {
+			out[n] = append(out[n], name)
+		}
+	}
+	return out
+}
+
+// highest returns the highest generation; 0 if there is none.
+func (s survey) highest() int {
+	top := 0
+	for _, n := range s {
+		for g := range n.sets {
+			top = max(top, g)
+		}
+		for g := range n.chains {
+			top = max(top, g)
+		}
+	}
+	return top
+}
+
+// above returns the part of s with generations above a number.
+func (s survey) above(number int) survey {
+	out := make(survey, len(s))
+	for f, n := range s {
+		part := &names{table: n.table, sets: maps.Clone(n.sets), chains: maps.Clone(n.chains)}
+		old := func(g int, _ []string) bool { return g <= number }
+		maps.DeleteFunc(part.sets, old)
+		maps.DeleteFunc(part.chains, old)
+		out[f] = part
+	}
+	return out
+}
+
+func (s survey) hasAffinity(families []proxier.Family, generation int) bool {
+	for _, f := range families {
+		if !slices.Contains(s[f].sets[generation], affinityName(generation)) {
+			return false
+		}
+	}
+	return true
+}
+
+// sweep removes generations that are not in force: first rules and sets, which
+// hold the chains, then the chains. What cannot be removed yet is left for the
+// next Reset: before Linux 6.2 a deleted verdict lets go of its chain only some
+// time after the transaction.
+func (b *Backend) sweep(ctx context.Context, s survey) {
+	keep := affinityName(b.affinity)
+	steps := []func(*nft.Conn, *names){
+		func(c *nft.Conn, n *names) {
+			for _, name := range flatten(n.chains) {
+				c.FlushChain(&nft.Chain{Table: n.table, Name: name})
+			}
+			for _, name := range flatten(n.sets) {
+				if name != keep {
+					c.DelSet(&nft.Set{Table: n.table, Name: name})
+				}
+			}
+		},
+		func(c *nft.Conn, n *names) {
+			for _, name := range flatten(n.chains) {
+				c.DelChain(&nft.Chain{Table: n.table, Name: name})
+			}
+		},
+	}
+	for _, step := range steps {
+		c, err := b.connect()
+		if err == nil {
+			for _, f := range b.cfg.Families {
+				step(c.nft, s[f])
+			}
+			err = b.flush(ctx)
+		}
+		if err != nil {
+			b.cfg.Log.Warn("remove an old generation: the next reset tries again", "table", b.cfg.Table, "error", err)
+			return
+		}
+	}
+}
+
+func flatten(m map[int][]string) []string {
+	return slices.Concat(slices.Collect(maps.Values(m))...)
+}

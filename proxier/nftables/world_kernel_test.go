@@ -1,0 +1,235 @@
+//go:build linux
+
+package nftables
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/internal/netnstest"
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// world is a node with two pods behind a bridge, and with two neighbours: an
+// outside client and another node, whose pod is reached by a route.
+//
+//	client 198.51.100.7 ── node 10.0.0.2 ── other node's pod 10.244.2.15
+//	                        │
+//	               bridge 10.244.1.1 ── pods 10.244.1.11, 10.244.1.12
+type world struct {
+	client, node, pod1, pod2, remote *netnstest.NS
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{
+		client: netnstest.New(t), node: netnstest.New(t),
+		pod1: netnstest.New(t), pod2: netnstest.New(t), remote: netnstest.New(t),
+	}
+	w.node.Forward(t)
+	netnstest.Veth(t,
+		netnstest.End{NS: w.node, Name: "eth0", Addrs: []string{"198.51.100.1/24", "2001:db8:f::1/64"}},
+		netnstest.End{NS: w.client, Name: "eth0", Addrs: []string{"198.51.100.7/24", "2001:db8:f::7/64"}})
+	netnstest.Veth(t,
+		netnstest.End{NS: w.node, Name: "eth1", Addrs: []string{"10.244.2.1/24", "fd00:2::1/64"}},
+		netnstest.End{NS: w.remote, Name: "eth0", Addrs: []string{"10.244.2.15/24", "fd00:2::15/64"}})
+	netnstest.Bridge(t, netnstest.End{NS: w.node, Name: "br-pods", Addrs: []string{"10.244.1.1/24", "fd00:1::1/64"}})
+	w.pod(t, w.pod1, "vth1", "10.244.1.11/24", "fd00:1::11/64")
+	w.pod(t, w.pod2, "vth2", "10.244.1.12/24", "fd00:1::12/64")
+	for _, route := range []struct {
+		ns        *netnstest.NS
+		via, via6 string
+	}{
+		{w.client, "198.51.100.1", "2001:db8:f::1"},
+		{w.remote, "10.244.2.1", "fd00:2::1"},
+		{w.pod1, "10.244.1.1", "fd00:1::1"},
+		{w.pod2, "10.244.1.1", "fd00:1::1"},
+	} {
+		route.ns.IP(t, "route", "add", "default", "via", route.via)
+		route.ns.IP(t, "-6", "route", "add", "default", "via", route.via6)
+	}
+	// The node itself needs some route to virtual addresses, else the kernel
+	// refuses before any hook.
+	w.node.IP(t, "route", "add", "default", "via", "198.51.100.7")
+	w.node.IP(t, "-6", "route", "add", "default", "via", "2001:db8:f::7")
+	w.node.IP(t, "addr", "add", "10.0.0.2/32", "dev", "lo")
+	return w
+}
+
+func (w *world) pod(t testing.TB, ns *netnstest.NS, veth, addr, addr6 string) {
+	t.Helper()
+	netnstest.Veth(t,
+		netnstest.End{NS: w.node, Name: veth, Bridge: "br-pods"},
+		netnstest.End{NS: ns, Name: "eth0", Addrs: []string{addr, addr6}})
+}
+
+// serve answers TCP and UDP at an address: one line with the address itself and
+// the source that it sees.
+func serve(t testing.TB, ns *netnstest.NS, addr string) {
+	t.Helper()
+	l, err := ns.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := ns.ListenPacket("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(c, "%s %s\n", addr, c.RemoteAddr())
+			_ = c.Close()
+		}
+	})
+	wg.Go(func() {
+		buf := make([]byte, 64)
+		for {
+			_, from, err := u.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = u.WriteTo(fmt.Appendf(nil, "%s %s\n", addr, from), from)
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); _ = u.Close(); wg.Wait() })
+}
+
+// answer is what a connection found: the endpoint and the source that it saw, or
+// "refused" or "timeout" in the place of the endpoint.
+type answer struct {
+	from   string
+	source netip.Addr
+}
+
+// patience is how long a dropped connection is waited for.
+const patience = 700 * time.Millisecond
+
+// ask connects to addr from ns.
+func ask(t testing.TB, ns *netnstest.NS, network, addr string) answer {
+	t.Helper()
+	line, err := exchange(ns, network, addr)
+	var timeout net.Error
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return answer{from: "refused"}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return answer{from: "timeout"}
+	case err != nil:
+		t.Fatalf("ask %s %s: %v", network, addr, err)
+	}
+	from, source, _ := strings.Cut(strings.TrimSpace(line), " ")
+	ap, err := netip.ParseAddrPort(source)
+	if err != nil {
+		t.Fatalf("ask %s %s: answer %q: %v", network, addr, line, err)
+	}
+	return answer{from: from, source: ap.Addr()}
+}
+
+func exchange(ns *netnstest.NS, network, addr string) (string, error) {
+	c, err := ns.Dial(network, addr, patience)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(network, "udp") {
+		if _, err := io.WriteString(c, "?"); err != nil {
+			return "", err
+		}
+	}
+	return bufio.NewReader(c).ReadString('\n')
+}
+
+// spread counts the answers of n connections by endpoint.
+func spread(t testing.TB, ns *netnstest.NS, network, addr string, n int) map[string]int {
+	t.Helper()
+	got := make(map[string]int)
+	for range n {
+		got[ask(t, ns, network, addr).from]++
+	}
+	return got
+}
+
+func newBackend(t testing.TB, ns *netnstest.NS, cfg Config) *Backend {
+	t.Helper()
+	cfg.NetNS = ns.Path()
+	if cfg.Problem == nil {
+		cfg.Problem = func(p Problem) { t.Errorf("problem: %s", p) }
+	}
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return b
+}
+
+// podNet is where pods of the world have their addresses.
+func podNet() Local {
+	return Local{ClusterCIDRs: []netip.Prefix{
+		netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00::/16"),
+	}}
+}
+
+func reset(t testing.TB, b *Backend, ports ...*proxier.ServicePort) {
+	t.Helper()
+	if err := b.Reset(t.Context(), &proxier.State{Ports: ports}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func apply(t testing.TB, b *Backend, d proxier.Delta) {
+	t.Helper()
+	if err := b.Apply(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func update(t testing.TB, b *Backend, ports ...*proxier.ServicePort) {
+	t.Helper()
+	apply(t, b, proxier.Delta{Update: ports})
+}
+
+func remove(t testing.TB, b *Backend, ports ...*proxier.ServicePort) {
+	t.Helper()
+	var d proxier.Delta
+	for _, p := range ports {
+		d.Remove = append(d.Remove, p.Key)
+	}
+	apply(t, b, d)
+}
+
+// listing returns what nft prints for the ruleset, or skips without nft.
+func listing(t testing.TB, ns *netnstest.NS) string {
+	t.Helper()
+	out, err := ns.Run("nft", "list", "ruleset")
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("nft is not installed")
+	}
+	if err != nil {
+		t.Fatalf("nft list ruleset: %v", err)
+	}
+	return out
+}
