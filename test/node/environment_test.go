@@ -95,13 +95,6 @@ func get(ctx context.Context, client *http.Client, url string) (string, error) {
 // crashVariable makes this test binary the program that starts a node and dies.
 const crashVariable = "TESTNODE_CRASH"
 
-func TestMain(m *testing.M) {
-	if logs := os.Getenv(crashVariable); logs != "" {
-		crash(logs)
-	}
-	os.Exit(m.Run())
-}
-
 // crash starts a node, says its name and waits to be killed.
 func crash(logs string) {
 	node, err := testnode.Start(context.Background(), testnode.Config{Name: "crash", Logs: logs})

@@ -3,7 +3,6 @@ package testnode
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -87,13 +86,9 @@ func (n *Node) startContainerd(ctx context.Context) error {
 }
 
 func (n *Node) writeContainerdConfig() error {
-	plugins, err := cniPlugins()
-	if err != nil {
-		return err
-	}
 	values := map[string]string{
 		"Root": n.lay.path("root"), "State": n.lay.path("state"), "Socket": n.lay.socket(),
-		"Runc": n.lay.path("runc"), "CNIPlugins": plugins, "CNIConf": n.lay.path("cni"),
+		"Runc": n.lay.path("runc"), "CNIPlugins": n.lay.path("cni-plugins"), "CNIConf": n.lay.path("cni"),
 		"Pause": PauseRef, "Snapshotter": n.snapshotter,
 	}
 	var config bytes.Buffer
@@ -107,7 +102,7 @@ func (n *Node) writeContainerdConfig() error {
 	if err := os.WriteFile(n.lay.path("containerd.toml"), config.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write containerd configuration: %w", err)
 	}
-	return n.lay.writeCNIConfig()
+	return n.lay.writeCNI()
 }
 
 // snapshotterFor returns the containerd snapshotter that works in the folder:
@@ -121,38 +116,4 @@ func snapshotterFor(dir string) (string, error) {
 		return "native", nil
 	}
 	return "overlayfs", nil
-}
-
-// writeCNIConfig configures the plugins ptp, host-local and portmap. With ptp
-// each pod has a routed link of its own. On a bridge, answers between two pods
-// would pass below the packet filter unless the host loaded br_netfilter, and a
-// test node changes nothing on its host.
-func (l layout) writeCNIConfig() error {
-	ranges := [][]map[string]string{{{"subnet": PodIPv4Range}}}
-	routes := []map[string]string{{"dst": "0.0.0.0/0"}}
-	if hasIPv6() {
-		ranges = append(ranges, []map[string]string{{"subnet": PodIPv6Range}})
-		routes = append(routes, map[string]string{"dst": "::/0"})
-	}
-	config := map[string]any{
-		"cniVersion": "1.0.0",
-		"name":       l.network(),
-		"plugins": []map[string]any{
-			{"type": "ptp", "ipam": map[string]any{
-				"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": l.path("ipam"),
-			}},
-			{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
-		},
-	}
-	data, err := json.MarshalIndent(config, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write CNI configuration: %w", err)
-	}
-	if err := os.MkdirAll(l.path("cni"), 0o755); err != nil {
-		return fmt.Errorf("write CNI configuration: %w", err)
-	}
-	if err := os.WriteFile(l.path("cni", "10-nodekit.conflist"), data, 0o600); err != nil {
-		return fmt.Errorf("write CNI configuration: %w", err)
-	}
-	return nil
 }

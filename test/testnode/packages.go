@@ -30,27 +30,6 @@ func requirements() []requirement {
 	}
 }
 
-// cniFolders are where distributions put the CNI plugins: Debian, and the place
-// that the CNI documentation names.
-func cniFolders() []string { return []string{"/usr/lib/cni", "/opt/cni/bin"} }
-
-// cniPlugins returns the folder that holds the CNI plugins a node uses.
-func cniPlugins() (string, error) {
-	for _, dir := range cniFolders() {
-		complete := true
-		for _, plugin := range []string{"ptp", "host-local", "portmap", "loopback"} {
-			if _, err := os.Stat(filepath.Join(dir, plugin)); err != nil {
-				complete = false
-			}
-		}
-		if complete {
-			return dir, nil
-		}
-	}
-	return "", fmt.Errorf("find CNI plugins ptp, host-local, portmap and loopback: not in %s",
-		strings.Join(cniFolders(), " or "))
-}
-
 // Missing returns the Debian packages that a node needs and that are not there.
 // It is empty when a node can be started.
 func Missing() []string {
@@ -60,7 +39,7 @@ func Missing() []string {
 			packages = append(packages, need.debian)
 		}
 	}
-	if _, err := cniPlugins(); err != nil {
+	if _, err := findCNIPlugins(); err != nil {
 		packages = append(packages, "containernetworking-plugins")
 	}
 	return packages
