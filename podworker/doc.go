@@ -7,12 +7,12 @@
 //
 // A pod goes through phases:
 //
-//	            first seen   name is free
-//	    Unknown ───▶ Waiting ───▶ Syncing ───▶ Terminating ───▶ Terminated ───▶ Finished
-//	                 Waiting ────────────────▶ Terminating
-//	    Unknown ─────────────────────────────▶ Terminating
-//	    Unknown ◀────────────────────────────────────────────────────────────── Finished
-//	                 Waiting ◀───────────────────────────────────────────────── Finished
+//	        first seen   name is free
+//	Unknown ───▶ Waiting ───▶ Syncing ───▶ Terminating ───▶ Terminated ───▶ Finished
+//	             Waiting ────────────────▶ Terminating
+//	Unknown ─────────────────────────────▶ Terminating
+//	Unknown ◀────────────────────────────────────────────────────────────── Finished
+//	             Waiting ◀───────────────────────────────────────────────── Finished
 //
 // Waiting is for static pods whose predecessor of the same namespace and name has
 // not finished. Syncing ends when the pod is deleted, vanishes from its source,
