@@ -105,6 +105,8 @@ type record struct {
 	told map[string]bool
 	// end is how the pod was told to end.
 	end podstatus.End
+	// over is true once the pod was cleaned up.
+	over bool
 }
 
 // record returns the record of a pod, a new one at first.
@@ -125,6 +127,13 @@ func (s *Syncer) record(pod *corev1.Pod) *record {
 		s.pods[pod.UID] = r
 	}
 	return r
+}
+
+// drop forgets the record of a pod.
+func (s *Syncer) drop(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, uid)
 }
 
 // once reports whether key is new, and remembers it.

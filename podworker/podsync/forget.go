@@ -76,9 +76,7 @@ func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("forget pod %s: %w", uid, err)
 	}
-	s.mu.Lock()
-	delete(s.pods, uid)
-	s.mu.Unlock()
+	s.drop(uid)
 	return nil
 }
 

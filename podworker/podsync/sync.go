@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"time"
@@ -24,7 +25,10 @@ const maxRounds = 3
 // Errors of single containers do not keep the others from starting; they are
 // returned together. They are told apart by gRPC code where the runtime gave one.
 func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, error) {
-	r := s.record(pod)
+	r, err := s.life(ctx, pod)
+	if err != nil {
+		return podworker.Outcome{}, err
+	}
 	seen, err := s.observe(ctx, pod.UID)
 	if err != nil {
 		return podworker.Outcome{}, err
@@ -51,6 +55,25 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		}
 	}
 	return s.last(pod, r, seen), joined(errs)
+}
+
+// life returns the record of a pod. A pod synced after its end is the same UID put
+// back by its source: it starts anew, so what the runtime has of the old life goes
+// first, and only the logs stay.
+func (s *Syncer) life(ctx context.Context, pod *corev1.Pod) (*record, error) {
+	r := s.record(pod)
+	if !r.over {
+		return r, nil
+	}
+	seen, err := s.observe(ctx, pod.UID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.forgetRuntime(ctx, pod.UID, seen); err != nil {
+		return nil, fmt.Errorf("start pod %s/%s anew: %w", pod.Namespace, pod.Name, err)
+	}
+	s.drop(pod.UID)
+	return s.record(pod), nil
 }
 
 // last publishes what a Sync has left and says when to look again.
@@ -105,22 +128,23 @@ func outcome(a *Actions) podworker.Outcome {
 // plan that only kills leaves a pod that has ended for good.
 func (s *Syncer) publish(pod *corev1.Pod, r *record, seen *podstatus.Observed, a *Actions) corev1.PodStatus {
 	in := s.statusInput(pod, r, seen)
-	in.SandboxProblem = a.SandboxProblem
 	in.Stopped = a.KillPod && !a.NewSandbox && !seen.Running() && len(seen.Containers) > 0
 	return s.emit(pod, r, in)
 }
 
 func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observed) podstatus.Input {
+	problem, _ := sandboxProblem(pod, seen)
 	return podstatus.Input{
-		Pod:         pod,
-		Previous:    r.status,
-		Observed:    seen,
-		Waiting:     r.waiting,
-		Prober:      s.cfg.Prober,
-		RuntimeName: s.cfg.RuntimeName,
-		HostIPs:     s.cfg.Node.IPs,
-		End:         r.end,
-		Now:         time.Now(),
+		Pod:            pod,
+		Previous:       r.status,
+		Observed:       seen,
+		Waiting:        r.waiting,
+		Prober:         s.cfg.Prober,
+		SandboxProblem: problem,
+		RuntimeName:    s.cfg.RuntimeName,
+		HostIPs:        s.cfg.Node.IPs,
+		End:            r.end,
+		Now:            time.Now(),
 	}
 }
 
@@ -164,7 +188,6 @@ func (s *Syncer) refuse(pod *corev1.Pod, r *record, seen *podstatus.Observed, wh
 	}
 	r.end = podstatus.End{Phase: corev1.PodFailed, Reason: "UnsupportedField", Message: "Pod was rejected: " + why.Error()}
 	in.End = r.end
-	in.SandboxProblem = "pod was rejected"
 	s.emit(pod, r, in)
 	return podworker.Outcome{Terminal: true}, nil
 }

@@ -60,13 +60,16 @@ func (s *Syncer) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 	if err := s.removeVolumes(pod.UID); err != nil {
 		return fmt.Errorf("remove volumes of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return s.removeCgroup(ctx, pod.UID, podstatus.QOSClass(pod))
+	if err := s.removeCgroup(ctx, pod.UID, podstatus.QOSClass(pod)); err != nil {
+		return err
+	}
+	r.over = true
+	return nil
 }
 
 func (s *Syncer) final(pod *corev1.Pod, r *record, seen *podstatus.Observed) {
 	in := s.statusInput(pod, r, seen)
 	in.Stopped = true
-	in.SandboxProblem, _ = sandboxProblem(pod, seen)
 	s.emit(pod, r, in)
 }
 
