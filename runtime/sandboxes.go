@@ -28,7 +28,8 @@ func (c *Client) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandbo
 }
 
 // StopPodSandbox kills what runs in the sandbox and takes down its network. A
-// sandbox that is stopped already is not an error.
+// sandbox that is stopped already is not an error; an unknown one may be ErrNotFound,
+// which is as good as stopped.
 func (c *Client) StopPodSandbox(ctx context.Context, id string) error {
 	_, err := call(ctx, c, c.op("StopPodSandbox", id), c.runtime.StopPodSandbox,
 		&runtimeapi.StopPodSandboxRequest{PodSandboxId: id})

@@ -57,7 +57,9 @@ func (s *imageStore) set(i Image) {
 	s.known[name] = i
 	delete(s.present, name)
 	if i.Pull == nil {
+		// An image that was imported has no digest of a repository.
 		s.present[name] = newImage(name, i.Size)
+		s.present[name].RepoDigests = nil
 	}
 }
 

@@ -3,6 +3,7 @@ package runtimetest
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,11 +22,13 @@ type logFile struct {
 	err error
 }
 
-// openLog creates the file or appends to it. The directory must exist: making it is
-// the node agent's job.
+// openLog creates the file, and its directory, or appends to it.
 func openLog(path string) (*logFile, error) {
 	if path == "" {
 		return nil, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
 	}
 	f, err := openAppend(path)
 	if err != nil {

@@ -62,7 +62,9 @@ func (s *runtimeService) RunPodSandbox(_ context.Context, req *runtimeapi.RunPod
 
 // StopPodSandbox implements CRI.
 func (s *runtimeService) StopPodSandbox(_ context.Context, req *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
-	s.world.stopSandbox(req.GetPodSandboxId())
+	if err := s.world.stopSandbox(req.GetPodSandboxId()); err != nil {
+		return nil, err
+	}
 	return &runtimeapi.StopPodSandboxResponse{}, nil
 }
 

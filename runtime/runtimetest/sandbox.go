@@ -61,13 +61,17 @@ func (s *sandbox) hostNetwork() bool {
 	return s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// stopSandbox kills the containers of a sandbox. An unknown one counts as stopped.
-func (w *world) stopSandbox(id string) {
+// stopSandbox kills the containers of a sandbox. An unknown one is not found, as with
+// containerd 1.6; later ones call it stopped.
+func (w *world) stopSandbox(id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.sandboxes[id]; s != nil {
-		w.stopSandboxLocked(s)
+	s := w.sandboxes[id]
+	if s == nil {
+		return notFound("sandbox", id)
 	}
+	w.stopSandboxLocked(s)
+	return nil
 }
 
 func (w *world) stopSandboxLocked(s *sandbox) {
