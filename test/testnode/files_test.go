@@ -122,3 +122,11 @@ func readTar(t *testing.T, data []byte) map[string][]byte {
 		files[header.Name] = content
 	}
 }
+
+func TestParseCgroups(t *testing.T) {
+	want := map[string]string{"memory": "/a", "cpu": "/b:c", "cpuacct": "/b:c", "": "/"}
+	got := parseCgroups("9:memory:/a\n4:cpu,cpuacct:/b:c\n0::/\nnonsense\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("control groups (-want +got):\n%s", diff)
+	}
+}

@@ -8,10 +8,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// StrangerNamespace is the namespace of strangers.
+const StrangerNamespace = "strangers"
+
 // Stranger is a pod that somebody else than our kubelet made on the same runtime,
 // as crictl(1) does.
 type Stranger struct {
-	// Name is the pod's name. Its namespace is "strangers".
+	// Name is the pod's name. Its namespace is [StrangerNamespace].
 	Name string
 	// Image is the container's image; see [Image.Ref].
 	Image string
@@ -29,11 +32,11 @@ func (n *Node) RunStranger(ctx context.Context, pod Stranger) (StrangerIDs, erro
 	uid := "stranger-" + pod.Name
 	labels := map[string]string{
 		"io.kubernetes.pod.name":      pod.Name,
-		"io.kubernetes.pod.namespace": "strangers",
+		"io.kubernetes.pod.namespace": StrangerNamespace,
 		"io.kubernetes.pod.uid":       uid,
 	}
 	sandbox := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: "strangers", Uid: uid},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: StrangerNamespace, Uid: uid},
 		Hostname:     pod.Name,
 		LogDirectory: filepath.Join(n.PodLogs(), "strangers_"+pod.Name),
 		Labels:       labels,
