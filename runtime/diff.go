@@ -76,7 +76,11 @@ type PodChange struct {
 func Diff(old, now *Snapshot) []PodChange {
 	var changes []PodChange
 	for uid, n := range now.pods() {
-		if c := diffPod(old.pods()[uid], n); len(c) > 0 {
+		o := old.pods()[uid]
+		if o != nil && looksEqual(o, n) {
+			continue
+		}
+		if c := diffPod(o, n); len(c) > 0 {
 			changes = append(changes, PodChange{UID: uid, Changes: c})
 		}
 	}
@@ -94,6 +98,16 @@ func (s *Snapshot) pods() map[types.UID]*Pod {
 		return nil
 	}
 	return s.Pods
+}
+
+// looksEqual finds most of the pods that did not change, without a map: both lists are
+// in the same order.
+func looksEqual(old, now *Pod) bool {
+	return slices.EqualFunc(old.Sandboxes, now.Sandboxes, func(a, b *runtimeapi.PodSandbox) bool {
+		return a.GetId() == b.GetId() && a.GetState() == b.GetState()
+	}) && slices.EqualFunc(old.Containers, now.Containers, func(a, b *runtimeapi.Container) bool {
+		return a.GetId() == b.GetId() && a.GetState() == b.GetState()
+	})
 }
 
 func diffPod(old, now *Pod) []Change {
