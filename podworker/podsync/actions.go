@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,16 @@ type Dead struct {
 // Empty reports whether there is nothing to do now.
 func (a *Actions) Empty() bool {
 	return !a.KillPod && !a.NewSandbox && len(a.Stop)+len(a.Start)+len(a.RemoveContainers)+len(a.RemoveSandboxes) == 0
+}
+
+// repeats reports whether a would start or make again what last has just done.
+func (a *Actions) repeats(last *Actions) bool {
+	if a.NewSandbox && last.NewSandbox || a.KillPod && last.KillPod {
+		return true
+	}
+	return slices.ContainsFunc(a.Start, func(s Start) bool {
+		return slices.ContainsFunc(last.Start, func(l Start) bool { return l.Name == s.Name })
+	})
 }
 
 // String prints one action per line, in the order in which they are done. The

@@ -13,9 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
@@ -215,4 +217,39 @@ func newPod(name string, containers ...corev1.Container) *corev1.Pod {
 
 func (a *agent) terminate(pod *corev1.Pod, grace time.Duration) {
 	a.pool.Terminate(pod.UID, podworker.Termination{Grace: grace})
+}
+
+type protoMessage = proto.Message
+
+// inOneSecond asks for an end within a second.
+var inOneSecond = podworker.Termination{Grace: time.Second}
+
+// staleUntil makes the runtime show containers as created until a time.
+func staleUntil(until time.Time) func(proto.Message) {
+	return func(m proto.Message) {
+		if resp, ok := m.(*runtimeapi.ContainerStatusResponse); ok && time.Now().Before(until) {
+			resp.Status.State = runtimeapi.ContainerState_CONTAINER_CREATED
+			resp.Status.ExitCode, resp.Status.Reason, resp.Status.Message, resp.Status.FinishedAt = 0, "", "", 0
+		}
+	}
+}
+
+// byUIDOnly matches the lists by which a Syncer observes a pod.
+func byUIDOnly(req proto.Message) bool {
+	switch r := req.(type) {
+	case *runtimeapi.ListPodSandboxRequest:
+		return len(r.GetFilter().GetLabelSelector()) == 1
+	case *runtimeapi.ListContainersRequest:
+		return len(r.GetFilter().GetLabelSelector()) == 1
+	}
+	return false
+}
+
+func emptyList(m proto.Message) {
+	switch r := m.(type) {
+	case *runtimeapi.ListPodSandboxResponse:
+		r.Items = nil
+	case *runtimeapi.ListContainersResponse:
+		r.Containers = nil
+	}
 }

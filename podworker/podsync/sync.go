@@ -14,9 +14,12 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
-// maxRounds bounds how often one Sync looks again at what it did. Two suffice to
-// stop a container and to start its successor.
-const maxRounds = 3
+// maxRounds bounds how often one Sync looks again at what it did: to stop a
+// container, to start its successor, to remove what is left, to see that it is done.
+const maxRounds = 4
+
+// repeatWait is when to look again at something that has to be done once more.
+const repeatWait = time.Second
 
 // Sync brings the containers of a pod to what its spec asks for. It ends with
 // Terminal once every container has ended and none will be restarted, and when the
@@ -36,25 +39,38 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	if err := s.check(pod, r); err != nil {
 		return s.refuse(pod, r, seen, err)
 	}
-	var errs []error
+	return s.rounds(ctx, pod, r, seen)
+}
+
+// rounds plans and applies until there is nothing to do. No round does again what
+// the one before did: if that left no trace, or a container ended at once, the next
+// Sync sees to it.
+func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed) (podworker.Outcome, error) {
+	var last Actions
 	for range maxRounds {
 		actions := s.plan(pod, r, seen)
 		if st := s.publish(pod, r, seen, &actions); podstatus.IsTerminal(st.Phase) {
 			return podworker.Outcome{Terminal: true}, nil
 		}
 		if actions.Empty() {
-			return outcome(&actions), joined(errs)
+			return outcome(&actions), nil
+		}
+		if actions.repeats(&last) {
+			return podworker.Outcome{Again: repeatWait}, nil
 		}
 		failed := s.apply(ctx, pod, r, seen, &actions)
-		errs = append(errs, failed...)
+		var err error
 		if seen, err = s.observe(ctx, pod.UID); err != nil {
-			return podworker.Outcome{}, joined(append(errs, err))
+			return podworker.Outcome{}, joined(append(failed, err))
 		}
 		if len(failed) > 0 {
-			break
+			actions = s.plan(pod, r, seen)
+			s.publish(pod, r, seen, &actions)
+			return podworker.Outcome{}, joined(failed)
 		}
+		last = actions
 	}
-	return s.last(pod, r, seen), joined(errs)
+	return podworker.Outcome{Again: repeatWait}, nil
 }
 
 // life returns the record of a pod. A pod synced after its end is the same UID put
@@ -74,15 +90,6 @@ func (s *Syncer) life(ctx context.Context, pod *corev1.Pod) (*record, error) {
 	}
 	s.drop(pod.UID)
 	return s.record(pod), nil
-}
-
-// last publishes what a Sync has left and says when to look again.
-func (s *Syncer) last(pod *corev1.Pod, r *record, seen *podstatus.Observed) podworker.Outcome {
-	actions := s.plan(pod, r, seen)
-	st := s.publish(pod, r, seen, &actions)
-	out := outcome(&actions)
-	out.Terminal = podstatus.IsTerminal(st.Phase)
-	return out
 }
 
 // plan makes a plan and takes its waits into the record, for the status.
