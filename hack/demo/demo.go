@@ -30,8 +30,7 @@ type demo struct {
 	kubeProxy *testnode.Process
 	binaries  binaries
 	stranger  testnode.StrangerIDs
-	running   snapshot // What ran before the last disturbance.
-	manifests string   // The kubelet's table of manifests, for the end.
+	manifests string // The kubelet's table of manifests, for the end.
 }
 
 type binaries struct{ kubelet, kubeProxy string }

@@ -58,10 +58,10 @@ func (r *report) does(format string, args ...any) {
 	r.line("do", fmt.Sprintf(format, args...))
 }
 
-func (r *report) expects(format string, args ...any) {
+func (r *report) expects(text string) {
 	step := r.current()
-	step.Expects = append(step.Expects, fmt.Sprintf(format, args...))
-	r.line("expect", fmt.Sprintf(format, args...))
+	step.Expects = append(step.Expects, text)
+	r.line("expect", text)
 }
 
 func (r *report) saw(format string, args ...any) {

@@ -20,7 +20,7 @@ import (
 )
 
 func TestNodeRunsPodAndLeavesNothing(t *testing.T) {
-	testnode.RequireOrSkip(t)
+	requireHost(t)
 	node, err := testnode.Start(t.Context(), testnode.Config{Name: "self", Logs: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func crash(logs string) {
 }
 
 func TestStartCleansWhatKilledProgramLeft(t *testing.T) {
-	testnode.RequireOrSkip(t)
+	requireHost(t)
 	program := exec.CommandContext(t.Context(), os.Args[0])
 	program.Env = append(os.Environ(), crashVariable+"="+t.TempDir())
 	out, err := program.StdoutPipe()

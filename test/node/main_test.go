@@ -83,15 +83,26 @@ func startSuite(ctx context.Context, logs string) (*suite, error) {
 	}, nil
 }
 
-// useNode returns the shared node. It skips the test where nodes cannot be
-// started, unless REQUIRE_KERNEL=1 says that they must.
+// requireHost skips the test where nodes cannot be started, unless
+// REQUIRE_KERNEL=1 says that they must.
+func requireHost(t *testing.T) {
+	t.Helper()
+	err := testnode.Prepare(t.Context())
+	switch {
+	case err == nil:
+	case testnode.Required():
+		t.Fatal(err)
+	default:
+		t.Skip(err)
+	}
+}
+
+// useNode returns the shared node.
 func useNode(t *testing.T) *suite {
 	t.Helper()
-	if shared.suite == nil && (testnode.Required() || testnode.Prepare(t.Context()) == nil) {
-		t.Fatal(shared.err)
-	}
+	requireHost(t)
 	if shared.suite == nil {
-		t.Skip(shared.err)
+		t.Fatal(shared.err)
 	}
 	return shared.suite
 }

@@ -121,7 +121,7 @@ func (l layout) cgroupProcesses() ([]int, error) {
 
 func parsePIDs(text string) []int {
 	var pids []int
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		var pid int
 		if _, err := fmt.Sscanf(field, "%d", &pid); err == nil && pid > 0 {
 			pids = append(pids, pid)

@@ -26,9 +26,20 @@ type Process struct {
 // Command returns a command that runs a program inside the node's network
 // namespace, by nsenter(1).
 func (n *Node) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + n.lay.namespace(), "--", program}, args...)...)
-	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
+	cmd := exec.CommandContext(ctx, "nsenter", n.enter(program, args)...)
+	cmd.Env = environment()
 	return cmd
+}
+
+// enter returns the arguments of nsenter(1) that run a program on the node.
+func (n *Node) enter(program string, args []string) []string {
+	return append([]string{"--net=" + n.lay.namespace(), "--", program}, args...)
+}
+
+// environment is ours, with the folders in PATH that hold runc and iptables and
+// that a user's PATH often lacks.
+func environment() []string {
+	return append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
 }
 
 // StartProcess starts a program on the node, in a process group of its own so
@@ -43,7 +54,8 @@ func (n *Node) StartProcess(name, program string, args ...string) (*Process, err
 	p := &Process{Name: name, Log: log.Name(), done: make(chan struct{})}
 	// The process outlives this call, so no caller's context may end it; Kill,
 	// Terminate and Node.Stop do.
-	p.cmd = n.Command(context.Background(), program, args...)
+	p.cmd = exec.Command("nsenter", n.enter(program, args)...)
+	p.cmd.Env = environment()
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {

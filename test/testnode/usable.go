@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"testing"
 )
 
 // requireVariable is the environment variable that turns skipped tests into
@@ -31,16 +30,3 @@ func Prepare(ctx context.Context) error {
 
 // Required reports whether tests must run: REQUIRE_KERNEL=1.
 func Required() bool { return os.Getenv(requireVariable) == "1" }
-
-// RequireOrSkip is [Prepare] for one test.
-func RequireOrSkip(t testing.TB) {
-	t.Helper()
-	err := Prepare(t.Context())
-	switch {
-	case err == nil:
-	case Required():
-		t.Fatal(err)
-	default:
-		t.Skip(err)
-	}
-}

@@ -45,8 +45,9 @@ func serve(ctx context.Context, port int) error {
 		}),
 	}
 	stopped := context.AfterFunc(ctx, func() {
-		server.Close()
-		datagrams.Close()
+		if err := errors.Join(server.Close(), datagrams.Close()); err != nil {
+			log.Print(err)
+		}
 	})
 	defer stopped()
 	log.Printf("%s answers at port %d", name, port)
