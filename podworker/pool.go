@@ -60,8 +60,9 @@ type Pool struct {
 	// mu guards the fields below. It is never held while a Syncer is called.
 	mu      sync.Mutex
 	machine *machine
-	// todo are effects Run has not seen yet.
-	todo []effect
+	// todo are effects Run has not seen yet, the first of them since behind.
+	todo   []effect
+	behind time.Time
 	// cancels has the cancel function of each call that is out.
 	cancels map[types.UID]context.CancelFunc
 	// changed is closed at the next step; nil while nobody waits.
@@ -161,6 +162,22 @@ func (p *Pool) All() iter.Seq2[types.UID, State] {
 	}
 }
 
+// Lag returns for how long Run has left undone what it should have done: near zero
+// while it works, growing when it is stuck, has ended, or was never called. Calls of
+// the Syncer do not count, however long they take.
+func (p *Pool) Lag() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var lag time.Duration
+	if len(p.todo) > 0 {
+		lag = time.Since(p.behind)
+	}
+	if next := p.machine.next(); !next.IsZero() {
+		lag = max(lag, time.Since(next))
+	}
+	return lag
+}
+
 // Wait blocks until the pod has reached phase or a later one. A pod that is
 // unknown, becomes forgotten, or begins a new life under the same UID counts as
 // having reached every phase. The error is that of ctx.
@@ -243,6 +260,9 @@ func (p *Pool) step(ev event) {
 // stepLocked is step with mu held.
 func (p *Pool) stepLocked(ev event) {
 	effects := p.machine.step(time.Now(), ev)
+	if len(p.todo) == 0 {
+		p.behind = time.Now()
+	}
 	if !p.over {
 		p.todo = append(p.todo, effects...)
 	}

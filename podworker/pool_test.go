@@ -417,6 +417,39 @@ func TestRunLeavesPodsRunning(t *testing.T) {
 	})
 }
 
+// TestLagShowsThatRunDoesNotWork: it is zero while Run works, whatever the Syncer
+// does, and grows once Run has ended.
+func TestLagShowsThatRunDoesNotWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{start: time.Now(), sync: func(ctx context.Context, _ *corev1.Pod) (Outcome, error) {
+			<-ctx.Done()
+			return Outcome{}, ctx.Err()
+		}}
+		p, err := newWith(r, Config{}, steady)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Update(podOf("a", ""))
+		after(5 * time.Second)
+		if lag := p.Lag(); lag != 5*time.Second {
+			t.Errorf("before Run the lag is %s, want 5s", lag)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		done := make(chan error)
+		go func() { done <- p.Run(ctx) }()
+		after(time.Hour - 1)
+		if lag := p.Lag(); lag > 0 {
+			t.Errorf("while Run works the lag is %s, want none", lag)
+		}
+		<-done
+		after(2 * time.Minute)
+		if lag := p.Lag(); lag < time.Minute {
+			t.Errorf("after Run the lag is %s, want more than a minute", lag)
+		}
+	})
+}
+
 // TestPanicIsAnErrorOfThatPod: a bug that one pod wakes does not stop the others.
 func TestPanicIsAnErrorOfThatPod(t *testing.T) {
 	r := &recorder{sync: func(_ context.Context, pod *corev1.Pod) (Outcome, error) {
