@@ -1,8 +1,9 @@
 package netnstest
 
 import (
-	"strings"
+	"net"
 	"testing"
+	"time"
 )
 
 // End is one end of a link: an interface in a namespace.
@@ -17,13 +18,14 @@ type End struct {
 }
 
 // Veth joins two namespaces by a pair of virtual Ethernet interfaces, which are
-// up and usable when it returns. IPv6 addresses skip duplicate detection, so
-// that they answer at once.
+// up and usable when it returns.
 func Veth(tb testing.TB, a, b End) {
 	tb.Helper()
 	a.NS.IP(tb, "link", "add", a.Name, "type", "veth", "peer", "name", b.Name, "netns", b.NS.Path())
 	a.up(tb)
 	b.up(tb)
+	a.settle(tb)
+	b.settle(tb)
 	a.address(tb)
 	b.address(tb)
 }
@@ -32,7 +34,7 @@ func Veth(tb testing.TB, a, b End) {
 // are used.
 func Bridge(tb testing.TB, end End) {
 	tb.Helper()
-	end.NS.IP(tb, "link", "add", end.Name, "type", "bridge", "forward_delay", "0")
+	end.NS.IP(tb, "link", "add", end.Name, "type", "bridge", "forward_delay", "0", "mcast_snooping", "0")
 	end.up(tb)
 	end.address(tb)
 }
@@ -45,15 +47,44 @@ func (e End) up(tb testing.TB) {
 	e.NS.IP(tb, "link", "set", e.Name, "up")
 }
 
+// settle waits until the kernel has noticed that the link has a carrier, which
+// it does within about a second: before, a bridge does not forward to a port.
+func (e End) settle(tb testing.TB) {
+	tb.Helper()
+	waitRunning(tb, e.NS, e.Name)
+	if e.Bridge != "" {
+		waitRunning(tb, e.NS, e.Bridge)
+	}
+}
+
+func waitRunning(tb testing.TB, ns *NS, name string) {
+	tb.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
+		var iface *net.Interface
+		err := ns.Do(func() error {
+			var err error
+			iface, err = net.InterfaceByName(name)
+			return err
+		})
+		if err != nil {
+			tb.Fatalf("interface %s: %v", name, err)
+		}
+		if iface.Flags&net.FlagRunning != 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("interface %s is not running after 10s: flags %v", name, iface.Flags)
+		}
+	}
+}
+
 // address comes after both ends are up: an IPv6 address is usable at once only
 // on a link that has a carrier.
 func (e End) address(tb testing.TB) {
 	tb.Helper()
 	for _, addr := range e.Addrs {
-		args := []string{"addr", "add", addr, "dev", e.Name}
-		if strings.Contains(addr, ":") {
-			args = append(args, "nodad")
-		}
-		e.NS.IP(tb, args...)
+		e.NS.IP(tb, "addr", "add", addr, "dev", e.Name)
 	}
 }

@@ -33,6 +33,9 @@ func New(tb testing.TB) *NS {
 	}
 	tb.Cleanup(func() { _ = ns.file.Close() })
 	ns.IP(tb, "link", "set", "lo", "up")
+	// IPv6 addresses are usable at once, and a bridge port that returns packets to
+	// their sender makes no address look like a duplicate.
+	ns.Sysctl(tb, "ipv6/conf/default/accept_dad", "0")
 	return ns
 }
 

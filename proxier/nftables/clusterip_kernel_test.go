@@ -3,53 +3,269 @@
 package nftables
 
 import (
+	"net/netip"
 	"testing"
 
+	"github.com/nodekit-go/nodekit/internal/netnstest"
 	"github.com/nodekit-go/nodekit/proxier"
 )
 
+// both are the options of a ServicePort with endpoints on this node and on
+// another, in the two families.
+var (
+	both4 = []option{on("10.244.1.11:8080", "10.244.1.12:8080"), far("10.244.2.15:8080")}
+	both6 = []option{on("[fd00:1::11]:8080", "[fd00:1::12]:8080"), far("[fd00:2::15]:8080")}
+)
+
+func serveBoth(t testing.TB, w *world) {
+	t.Helper()
+	for addr, ns := range map[string]*netnstest.NS{
+		"10.244.1.11:8080": w.pod1, "10.244.1.12:8080": w.pod2, "10.244.2.15:8080": w.remote,
+		"[fd00:1::11]:8080": w.pod1, "[fd00:1::12]:8080": w.pod2, "[fd00:2::15]:8080": w.remote,
+	} {
+		serve(t, ns, addr)
+	}
+}
+
 func TestClusterIPSpreadsConnections(t *testing.T) {
 	w := newWorld(t)
-	serve(t, w.pod1, "10.244.1.11:8080")
-	serve(t, w.pod2, "10.244.1.12:8080")
-	serve(t, w.remote, "10.244.2.15:8080")
-	serve(t, w.pod1, "[fd00:1::11]:8080")
-	serve(t, w.pod2, "[fd00:1::12]:8080")
-	serve(t, w.remote, "[fd00:2::15]:8080")
-	v4 := []option{on("10.244.1.11:8080", "10.244.1.12:8080"), far("10.244.2.15:8080")}
-	v6 := []option{on("[fd00:1::11]:8080", "[fd00:1::12]:8080"), far("[fd00:2::15]:8080")}
+	serveBoth(t, w)
 	b := newBackend(t, w.node, Config{Local: podNet()})
 	reset(t, b,
-		service("web", proxier.TCP, "10.96.0.10:80", v4...),
-		service("web", proxier.UDP, "10.96.0.10:80", v4...),
-		service("web", proxier.TCP, "[fd00:96::10]:80", v6...),
-		service("web", proxier.UDP, "[fd00:96::10]:80", v6...))
+		service("web", proxier.TCP, "10.96.0.10:80", both4...),
+		service("web", proxier.UDP, "10.96.0.10:80", both4...),
+		service("web", proxier.TCP, "[fd00:96::10]:80", both6...),
+		service("web", proxier.UDP, "[fd00:96::10]:80", both6...))
+	want4 := []string{"10.244.1.11:8080", "10.244.1.12:8080", "10.244.2.15:8080"}
+	want6 := []string{"[fd00:1::11]:8080", "[fd00:1::12]:8080", "[fd00:2::15]:8080"}
 	for _, tt := range []struct {
-		network, addr string
+		name, network, addr string
+		want                []string
 	}{
+		{"TCP over IPv4", "tcp", "10.96.0.10:80", want4},
+		{"UDP over IPv4", "udp", "10.96.0.10:80", want4},
+		{"TCP over IPv6", "tcp", "[fd00:96::10]:80", want6},
+		{"UDP over IPv6", "udp", "[fd00:96::10]:80", want6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for from, ns := range map[string]*netnstest.NS{"client": w.client, "node": w.node, "pod": w.pod1} {
+				wantEven(t, from, spread(t, ns, tt.network, tt.addr, 90), tt.want)
+			}
+		})
+	}
+}
+
+// wantEven checks that the endpoints of want, and no others, got their share.
+func wantEven(t *testing.T, from string, got map[string]int, want []string) {
+	t.Helper()
+	total := 0
+	for _, n := range got {
+		total += n
+	}
+	// With 90 connections and 3 endpoints the count is Binomial(90, 1/3): below 9
+	// less than once in ten million runs.
+	least := total / len(want) * 3 / 10
+	for _, ep := range want {
+		if got[ep] < least {
+			t.Errorf("from %s: answers = %v; want at least %d of %s", from, got, least, ep)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("from %s: answers = %v; want only %v", from, got, want)
+	}
+}
+
+func TestServicesWithoutUsableEndpoints(t *testing.T) {
+	w := newWorld(t)
+	b := newBackend(t, w.node, Config{Local: podNet()})
+	reset(t, b,
+		service("none", proxier.TCP, "10.96.0.20:80"),
+		service("none", proxier.UDP, "10.96.0.20:80"),
+		service("none", proxier.TCP, "[fd00:96::20]:80"),
+		service("none", proxier.UDP, "[fd00:96::20]:80"),
+		service("local", proxier.TCP, "10.96.0.21:80", far("10.244.2.15:8080"), internalPolicyLocal))
+	for _, tt := range []struct {
+		name, network, addr, want string
+	}{
+		{"no endpoint, TCP over IPv4", "tcp", "10.96.0.20:80", "refused"},
+		{"no endpoint, UDP over IPv4", "udp", "10.96.0.20:80", "refused"},
+		{"no endpoint, TCP over IPv6", "tcp", "[fd00:96::20]:80", "refused"},
+		{"no endpoint, UDP over IPv6", "udp", "[fd00:96::20]:80", "refused"},
+		{"no local endpoint under internal policy Local", "tcp", "10.96.0.21:80", "timeout"},
+		{"unknown port of a known cluster IP", "tcp", "10.96.0.21:81", "refused"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for from, ns := range map[string]*netnstest.NS{"client": w.client, "node": w.node, "pod": w.pod1} {
+				if got := ask(t, ns, tt.network, tt.addr); got.from != tt.want {
+					t.Errorf("from %s: got %q, want %q", from, got.from, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestMasqueradeOfConnectionsToAClusterIP(t *testing.T) {
+	w := newWorld(t)
+	serveBoth(t, w)
+	const vip, vip6 = "10.96.0.10:80", "[fd00:96::10]:80"
+	hidden, hidden6 := netip.MustParseAddr("10.244.1.1"), netip.MustParseAddr("fd00:1::1")
+	client, client6 := netip.MustParseAddr("198.51.100.7"), netip.MustParseAddr("2001:db8:f::7")
+	pod, pod6 := netip.MustParseAddr("10.244.1.12"), netip.MustParseAddr("fd00:1::12")
+	for _, tt := range []struct {
+		name                        string
+		cfg                         Config
+		client, client6, pod2, pod6 netip.Addr
+	}{
+		{"nothing detected", Config{}, client, client6, pod, pod6},
+		{"cluster CIDRs", Config{Local: podNet()}, hidden, hidden6, pod, pod6},
+		{"bridge interface", Config{Local: Local{BridgeInterface: "br-pods"}}, hidden, hidden6, pod, pod6},
+		{"interface name prefix", Config{Local: Local{InterfaceNamePrefix: "br-"}}, hidden, hidden6, pod, pod6},
+		{"everything", Config{MasqueradeAll: true}, hidden, hidden6, hidden, hidden6},
+		{
+			"another bit of the mark", Config{MasqueradeAll: true, MasqueradeBit: new(31)},
+			hidden, hidden6, hidden, hidden6,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBackend(t, w.node, tt.cfg)
+			reset(t, b,
+				service("web", proxier.TCP, vip, on("10.244.1.11:8080")),
+				service("web", proxier.TCP, vip6, on("[fd00:1::11]:8080")))
+			for _, flow := range []struct {
+				from *netnstest.NS
+				addr string
+				want netip.Addr
+			}{
+				{w.client, vip, tt.client},
+				{w.client, vip6, tt.client6},
+				{w.pod2, vip, tt.pod2},
+				{w.pod2, vip6, tt.pod6},
+			} {
+				if got := ask(t, flow.from, "tcp", flow.addr); got.source != flow.want {
+					t.Errorf("endpoint of %s sees %v, want %v", flow.addr, got, flow.want)
+				}
+			}
+		})
+	}
+}
+
+func TestPodReachesItselfThroughItsService(t *testing.T) {
+	w := newWorld(t)
+	serveBoth(t, w)
+	b := newBackend(t, w.node, Config{Local: podNet()})
+	reset(t, b,
+		service("web", proxier.TCP, "10.96.0.10:80", on("10.244.1.11:8080"), at(proxier.NodePort, "", 30080)),
+		service("web", proxier.UDP, "10.96.0.10:80", on("10.244.1.11:8080")),
+		service("web", proxier.TCP, "[fd00:96::10]:80", on("[fd00:1::11]:8080")))
+	for _, tt := range []struct{ network, addr string }{
 		{"tcp", "10.96.0.10:80"},
 		{"udp", "10.96.0.10:80"},
 		{"tcp", "[fd00:96::10]:80"},
-		{"udp", "[fd00:96::10]:80"},
+		{"tcp", "10.0.0.2:30080"},
 	} {
-		t.Run(tt.network+" "+tt.addr, func(t *testing.T) {
-			for _, from := range []struct {
-				name string
-				got  map[string]int
-			}{
-				{"outside client", spread(t, w.client, tt.network, tt.addr, 90)},
-				{"node", spread(t, w.node, tt.network, tt.addr, 90)},
-				{"pod", spread(t, w.pod1, tt.network, tt.addr, 90)},
-			} {
-				if len(from.got) != 3 {
-					t.Errorf("answers to the %s = %v; want all three endpoints", from.name, from.got)
+		got := ask(t, w.pod1, tt.network, tt.addr)
+		if got.source != netip.MustParseAddr("10.244.1.1") && got.source != netip.MustParseAddr("fd00:1::1") {
+			t.Errorf("pod to itself by %s %s: %v; want an answer to the node's address", tt.network, tt.addr, got)
+		}
+	}
+}
+
+func TestDeltasChangeWhatConnectionsFind(t *testing.T) {
+	w := newWorld(t)
+	serveBoth(t, w)
+	const vip = "10.96.0.10:80"
+	b := newBackend(t, w.node, Config{Local: podNet()})
+	reset(t, b)
+	web := func(opts ...option) *proxier.ServicePort { return service("web", proxier.TCP, vip, opts...) }
+	for _, step := range []struct {
+		name string
+		port *proxier.ServicePort
+		want []string
+	}{
+		{"created", web(on("10.244.1.11:8080")), []string{"10.244.1.11:8080"}},
+		{"up", web(both4...), []string{"10.244.1.11:8080", "10.244.1.12:8080", "10.244.2.15:8080"}},
+		{
+			"down by the first", web(on("10.244.1.12:8080"), far("10.244.2.15:8080")),
+			[]string{"10.244.1.12:8080", "10.244.2.15:8080"},
+		},
+		{"another", web(on("10.244.1.11:8080")), []string{"10.244.1.11:8080"}},
+		{"to zero", web(), []string{"refused"}},
+		{"back", web(on("10.244.1.12:8080")), []string{"10.244.1.12:8080"}},
+		{"same again", web(on("10.244.1.12:8080")), []string{"10.244.1.12:8080"}},
+	} {
+		update(t, b, step.port)
+		t.Run(step.name, func(t *testing.T) {
+			wantEven(t, "client", spread(t, w.client, "tcp", vip, 30*len(step.want)), step.want)
+		})
+	}
+	remove(t, b, web())
+	remove(t, b, web())
+	if got := ask(t, w.client, "tcp", vip).from; got != "timeout" {
+		t.Errorf("after removal: %q, want what there is without a Service: timeout", got)
+	}
+}
+
+func TestEndpointSharedByTwoServices(t *testing.T) {
+	for _, order := range []string{"first goes first", "second goes first"} {
+		t.Run(order, func(t *testing.T) {
+			w := newWorld(t)
+			serveBoth(t, w)
+			one := service("one", proxier.TCP, "10.96.0.31:80", on("10.244.1.11:8080"))
+			two := service("two", proxier.TCP, "10.96.0.32:80", on("10.244.1.11:8080"))
+			if order == "second goes first" {
+				one, two = two, one
+			}
+			b := newBackend(t, w.node, Config{Local: podNet()})
+			reset(t, b, one, two)
+			stays := netip.AddrPortFrom(two.Frontends[0].Addr, 80).String()
+			remove(t, b, one)
+			for from, ns := range map[string]*netnstest.NS{"client": w.client, "node": w.node, "the pod itself": w.pod1} {
+				if got := ask(t, ns, "tcp", stays); got.from != "10.244.1.11:8080" {
+					t.Errorf("from %s after the other Service went: %v", from, got)
 				}
-				for ep, n := range from.got {
-					// Binomial(90, 1/3) is below 10 once in ten million runs.
-					if n < 10 {
-						t.Errorf("answers to the %s: %s answered %d of 90", from.name, ep, n)
-					}
-				}
+			}
+			remove(t, b, two)
+			if got := elementsOf(t, b, hairpin); len(got) != 0 {
+				t.Errorf("hairpin elements left: %q", got)
+			}
+		})
+	}
+}
+
+// An interface that does not exist yet is no obstacle: the rules compare names.
+func TestInterfacesOfPodsMayComeLater(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		local Local
+		iface string
+	}{
+		{"prefix", Local{InterfaceNamePrefix: "later"}, "later0"},
+		{"prefix, name with a dot", Local{InterfaceNamePrefix: "later"}, "later.1"},
+		{"prefix with a hyphen", Local{InterfaceNamePrefix: "later-"}, "later-1"},
+		{"bridge", Local{BridgeInterface: "br-later"}, "br-later"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			serveBoth(t, w)
+			b := newBackend(t, w.node, Config{Local: tt.local})
+			reset(t, b, service("web", proxier.TCP, "10.96.0.90:80", far("10.244.2.15:8080")))
+			pod := netnstest.New(t)
+			if tt.local.BridgeInterface != "" {
+				netnstest.Bridge(t, netnstest.End{NS: w.node, Name: tt.iface, Addrs: []string{"10.244.3.1/24"}})
+				netnstest.Veth(t,
+					netnstest.End{NS: w.node, Name: "port0", Bridge: tt.iface},
+					netnstest.End{NS: pod, Name: "eth0", Addrs: []string{"10.244.3.90/24"}})
+			} else {
+				netnstest.Veth(t,
+					netnstest.End{NS: w.node, Name: tt.iface, Addrs: []string{"10.244.3.1/24"}},
+					netnstest.End{NS: pod, Name: "eth0", Addrs: []string{"10.244.3.90/24"}})
+			}
+			pod.IP(t, "route", "add", "default", "via", "10.244.3.1")
+			if got := ask(t, pod, "tcp", "10.96.0.90:80"); got.source != netip.MustParseAddr("10.244.3.90") {
+				t.Errorf("endpoint sees %v, want the pod's own address", got)
+			}
+			if got := ask(t, w.client, "tcp", "10.96.0.90:80"); got.source != netip.MustParseAddr("10.244.2.1") {
+				t.Errorf("endpoint sees %v, want the node's address in the place of the client's", got)
 			}
 		})
 	}
