@@ -45,8 +45,12 @@ const (
 // fields of a container that can change under a running pod. It has the format of
 // [AnnotationHash].
 func ContainerHash(c *corev1.Container) string {
-	// Encoding a map of two strings cannot fail; keys come out sorted.
-	identity, _ := json.Marshal(map[string]string{"image": c.Image, "name": c.Name})
+	identity := make([]byte, 0, 64+len(c.Image)+len(c.Name))
+	identity = append(identity, `{"image":`...)
+	identity = appendJSON(identity, c.Image)
+	identity = append(identity, `,"name":`...)
+	identity = appendJSON(identity, c.Name)
+	identity = append(identity, '}')
 	text := make([]byte, 0, 16+4*len(identity))
 	text = append(text, "([]uint8)["...)
 	for i, b := range identity {
@@ -58,6 +62,20 @@ func ContainerHash(c *corev1.Container) string {
 	h := fnv.New32a()
 	_, _ = h.Write(append(text, ']')) // a hash never returns an error
 	return strconv.FormatUint(uint64(h.Sum32()), 16)
+}
+
+// appendJSON appends a string as encoding/json writes it. It is called for every
+// container of every plan, so names and images of ordinary characters are quick.
+func appendJSON(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 {
+			quoted, _ := json.Marshal(s) // a string can always be encoded
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
 }
 
 // PodLabels returns the labels by which a runtime object names its pod.

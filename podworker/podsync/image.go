@@ -19,45 +19,57 @@ type image struct {
 	user podspec.User
 }
 
+// pull is the back-off of an image that could not be pulled.
+type pull struct {
+	step   time.Duration
+	failed time.Time
+	err    error
+}
+
+// left returns how much of the back-off is left at a time.
+func (p pull) left(now time.Time) time.Duration {
+	return p.failed.Add(p.step).Sub(now)
+}
+
 // ensureImage has the image of a container on the node, by its pull policy.
-func (s *Syncer) ensureImage(ctx context.Context, pod *corev1.Pod, c *corev1.Container, r *record, sandbox *runtimeapi.PodSandboxConfig) (image, *startError) {
+func (b *batch) ensureImage(ctx context.Context, c *corev1.Container) (image, *startError) {
 	name, err := withTag(c.Image)
 	if err != nil {
-		s.warning(pod, c.Name, "InspectFailed", err.Error())
+		b.warning(c, "InspectFailed", err.Error())
 		return image{}, &startError{reason: reasonBadImage, err: err}
 	}
 	spec := &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: c.Image}
 	policy := pullPolicy(c)
 	if policy != corev1.PullAlways {
-		found, failure := s.inspect(ctx, pod, c, spec)
+		found, failure := b.inspect(ctx, c, spec)
 		if failure != nil {
 			return image{}, failure
 		}
 		if found != nil {
-			s.normal(pod, c.Name, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
+			b.normal(c, "Pulled", fmt.Sprintf("Container image %q already present on machine", c.Image))
 			return fromStatus(found), nil
 		}
 	}
 	if policy == corev1.PullNever {
 		err := fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) //nolint:revive,staticcheck // the text of the status
-		s.warning(pod, c.Name, reasonNeverPull, err.Error())
+		b.warning(c, reasonNeverPull, err.Error())
 		return image{}, &startError{reason: reasonNeverPull, err: err}
 	}
-	if failure := s.pullBackoff(pod, c, r); failure != nil {
+	if failure := b.pullBackoff(c); failure != nil {
 		return image{}, failure
 	}
-	return s.pull(ctx, pod, c, r, spec, sandbox)
+	return b.pull(ctx, c, spec)
 }
 
 // inspect returns the image if the node has it, nil if not.
-func (s *Syncer) inspect(ctx context.Context, pod *corev1.Pod, c *corev1.Container, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, *startError) {
-	resp, err := s.runtime.ImageStatus(ctx, spec, false)
+func (b *batch) inspect(ctx context.Context, c *corev1.Container, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, *startError) {
+	resp, err := b.syncer.runtime.ImageStatus(ctx, spec, false)
 	if isNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		err = fmt.Errorf("inspect image %q: %w", c.Image, err)
-		s.warning(pod, c.Name, "InspectFailed", err.Error())
+		b.warning(c, "InspectFailed", err.Error())
 		return nil, &startError{reason: reasonInspect, err: err}
 	}
 	if resp.GetImage().GetId() == "" {
@@ -67,8 +79,8 @@ func (s *Syncer) inspect(ctx context.Context, pod *corev1.Pod, c *corev1.Contain
 }
 
 // pullBackoff fails while the last failed pull of the image is too recent.
-func (s *Syncer) pullBackoff(pod *corev1.Pod, c *corev1.Container, r *record) *startError {
-	last, ok := r.pulls[c.Image]
+func (b *batch) pullBackoff(c *corev1.Container) *startError {
+	last, ok := b.record.pulls[c.Image]
 	if !ok {
 		return nil
 	}
@@ -77,40 +89,40 @@ func (s *Syncer) pullBackoff(pod *corev1.Pod, c *corev1.Container, r *record) *s
 		return nil
 	}
 	text := fmt.Sprintf("Back-off pulling image %q", c.Image)
-	s.normal(pod, c.Name, "BackOff", text)
+	b.normal(c, "BackOff", text)
 	return &startError{reason: reasonPullBackoff, err: fmt.Errorf("%s: %w", text, last.err), after: left}
 }
 
-func (s *Syncer) pull(ctx context.Context, pod *corev1.Pod, c *corev1.Container, r *record, spec *runtimeapi.ImageSpec, sandbox *runtimeapi.PodSandboxConfig) (image, *startError) {
-	s.normal(pod, c.Name, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
+func (b *batch) pull(ctx context.Context, c *corev1.Container, spec *runtimeapi.ImageSpec) (image, *startError) {
+	b.normal(c, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
 	began := time.Now()
-	ref, err := s.runtime.PullImage(ctx, spec, nil, sandbox)
+	ref, err := b.syncer.runtime.PullImage(ctx, spec, nil, b.config)
 	if err != nil {
-		return image{}, s.pullFailed(pod, c, r, err)
+		return image{}, b.pullFailed(c, err)
 	}
-	delete(r.pulls, c.Image)
+	delete(b.record.pulls, c.Image)
 	took := time.Since(began).Truncate(time.Millisecond)
-	found, failure := s.inspect(ctx, pod, c, &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: c.Image})
+	found, failure := b.inspect(ctx, c, &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: c.Image})
 	if failure != nil {
 		return image{}, failure
 	}
-	s.normal(pod, c.Name, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
+	b.normal(c, "Pulled", fmt.Sprintf("Successfully pulled image %q in %s (%s including waiting). Image size: %d bytes.",
 		c.Image, took, took, found.GetSize()))
 	got := fromStatus(found)
 	got.ref = ref
 	return got, nil
 }
 
-func (s *Syncer) pullFailed(pod *corev1.Pod, c *corev1.Container, r *record, err error) *startError {
-	last := r.pulls[c.Image]
+func (b *batch) pullFailed(c *corev1.Container, err error) *startError {
+	last := b.record.pulls[c.Image]
 	step := last.step
 	if time.Since(last.failed) > 2*maxBackoff {
 		step = 0
 	}
 	step = backoff{limit: maxBackoff}.after(step)
-	r.pulls[c.Image] = pull{step: step, failed: time.Now(), err: err}
-	s.warning(pod, c.Name, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
-	s.warning(pod, c.Name, "Failed", "Error: "+reasonPull)
+	b.record.pulls[c.Image] = pull{step: step, failed: time.Now(), err: err}
+	b.warning(c, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
+	b.warning(c, "Failed", "Error: "+reasonPull)
 	return &startError{reason: reasonPull, err: err, after: step}
 }
 

@@ -59,7 +59,7 @@ func openBelow(dir, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close() //nolint:errcheck // opened for reading
+	defer root.Close()
 	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func errIrregular(f *os.File, err error) error {
 	if err == nil {
 		err = &os.PathError{Op: "open", Path: f.Name(), Err: unix.EINVAL}
 	}
-	_ = f.Close() // opened for reading
+	f.Close()
 	return err
 }
 
@@ -83,7 +83,7 @@ func readHead(dir, path string, limit int64) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return ""
@@ -97,7 +97,7 @@ func readTail(dir, path string, limit int64) []byte {
 	if err != nil {
 		return nil
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return nil

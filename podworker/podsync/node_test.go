@@ -198,7 +198,7 @@ func bubble(t *testing.T, test func(t *testing.T, m *machine)) {
 
 // pass lets time pass and the agent come to rest.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }
 

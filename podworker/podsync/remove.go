@@ -52,7 +52,7 @@ func removeTree(dir, name string) error {
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
-	defer mounts.Close() //nolint:errcheck // opened for reading
+	defer mounts.Close()
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
@@ -68,7 +68,7 @@ func removeTree(dir, name string) error {
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
-	defer root.Close() //nolint:errcheck // opened for reading
+	defer root.Close()
 	if err := root.RemoveAll(name); err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}

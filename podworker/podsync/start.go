@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -46,7 +45,7 @@ func (b *batch) start(ctx context.Context, st *Start) error {
 // create makes a new container and starts it.
 func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *startError {
 	s := b.syncer
-	image, failure := s.ensureImage(ctx, b.pod, c, b.record, b.config)
+	image, failure := b.ensureImage(ctx, c)
 	if failure != nil {
 		return failure
 	}
@@ -72,6 +71,7 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 	if err != nil {
 		return b.fail(c, reasonCreate, err)
 	}
+	b.normal(c, "Created", "Container created")
 	return b.run(ctx, c, id, attempt)
 }
 
@@ -82,11 +82,7 @@ func (b *batch) createContainer(ctx context.Context, config *runtimeapi.Containe
 	if isReserved(err) {
 		id, err = b.reservedContainer(call, config, err)
 	}
-	if err != nil {
-		return "", err
-	}
-	b.syncer.normal(b.pod, config.GetMetadata().GetName(), "Created", "Container created")
-	return id, nil
+	return id, err
 }
 
 // reservedContainer deals with a container name that is taken: one made from the
@@ -121,13 +117,21 @@ func (b *batch) run(ctx context.Context, c *corev1.Container, id string, attempt
 		b.record.failedStarts[id] = true
 		return b.fail(c, reasonRunContainer, err)
 	}
-	b.syncer.normal(b.pod, c.Name, "Started", "Container started")
+	b.normal(c, "Started", "Container started")
 	b.syncer.linkLog(b.pod, c.Name, id, attempt)
 	return nil
 }
 
+func (b *batch) normal(c *corev1.Container, reason, message string) {
+	b.syncer.normal(b.pod, c.Name, reason, message)
+}
+
+func (b *batch) warning(c *corev1.Container, reason, message string) {
+	b.syncer.warning(b.pod, c.Name, reason, message)
+}
+
 func (b *batch) fail(c *corev1.Container, reason string, err error) *startError {
-	b.syncer.warning(b.pod, c.Name, "Failed", "Error: "+err.Error())
+	b.warning(c, "Failed", "Error: "+err.Error())
 	return &startError{reason: reason, err: err}
 }
 
@@ -144,16 +148,4 @@ func randomName() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never returns an error
 	return hex.EncodeToString(b[:])
-}
-
-// pull is the back-off of an image that could not be pulled.
-type pull struct {
-	step   time.Duration
-	failed time.Time
-	err    error
-}
-
-// active reports how much of the back-off is left at a time.
-func (p pull) left(now time.Time) time.Duration {
-	return p.failed.Add(p.step).Sub(now)
 }
