@@ -1,0 +1,107 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nodekit-go/nodekit/internal/strictyaml"
+)
+
+// Honoured lists the fields that have an effect, each with what is under it. A
+// program that honours fewer says so itself.
+func Honoured() []string {
+	return []string{
+		"apiVersion", "kind", "hostnameOverride", "bindAddress", "bindAddressHardFail", "healthzBindAddress",
+		"mode", "nftables", "detectLocalMode", "detectLocal", "clusterCIDR", "nodePortAddresses",
+		"logging.format", "logging.verbosity",
+	}
+}
+
+// inert are fields that kube-proxy on Linux ignores as well.
+func inert() []string { return []string{"portRange", "winkernel", "windowsRunAsService"} }
+
+// ineffective returns the fields of the document that are set to something and have
+// no effect. null, false, 0 and what is empty ask for nothing. With mode nftables
+// kube-proxy, too, ignores the sections of the other modes.
+// Fields in except are not looked at.
+func ineffective(doc strictyaml.Document, mode Mode, except []Problem) []Problem {
+	var tree map[string]any
+	if err := json.Unmarshal(doc.JSON(), &tree); err != nil {
+		return nil // the document has been decoded before
+	}
+	known := append(Honoured(), inert()...)
+	if mode == NFTables {
+		known = append(known, "iptables", "ipvs")
+	}
+	for _, p := range except {
+		known = append(known, p.Field)
+	}
+	var out []Problem
+	walk("", tree, func(path string) bool { return !slices.Contains(known, path) }, func(path string) {
+		out = append(out, Problem{Line: doc.LineOf(path), Field: path, Reason: reason(path)})
+	})
+	return out
+}
+
+func reason(path string) string {
+	section, _, _ := strings.Cut(path, ".")
+	switch section {
+	case "iptables", "ipvs":
+		return fmt.Sprintf("has no effect: there is no mode %s here", section)
+	case "clientConnection", "configSyncPeriod":
+		return "has no effect: no API server is used"
+	case "conntrack", "oomScoreAdj":
+		return "has no effect: host settings are left as they are"
+	case "metricsBindAddress", "enableProfiling", "showHiddenMetricsForVersion":
+		return "has no effect: no metrics are served"
+	}
+	return "has no effect here"
+}
+
+// walk calls leaf for each value that asks for something, below fields that enter
+// admits.
+func walk(path string, value any, enter func(string) bool, leaf func(string)) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			at := name
+			switch path {
+			case "":
+			case "featureGates": // the one map among the fields
+				at = path + "[" + name + "]"
+			default:
+				at = path + "." + name
+			}
+			if enter(at) {
+				walk(at, v[name], enter, leaf)
+			}
+		}
+	case []any:
+		if len(v) > 0 {
+			leaf(path)
+		}
+	case nil:
+	case bool:
+		if v {
+			leaf(path)
+		}
+	case float64:
+		if v != 0 {
+			leaf(path)
+		}
+	case string:
+		if v != "" && v != "0" && v != "0s" {
+			leaf(path)
+		}
+	}
+}
+
+func sortByLine(problems []Problem) {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Field, b.Field))
+	})
+}

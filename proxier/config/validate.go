@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/nodekit-go/nodekit/internal/strictyaml"
+)
+
+// validator collects what is wrong with the values that nodekit honours.
+type validator struct {
+	doc  strictyaml.Document
+	errs []error
+}
+
+func (v *validator) fail(field, format string, args ...any) {
+	v.errs = append(v.errs, &Error{Line: v.doc.LineOf(field), Field: field, Reason: fmt.Sprintf(format, args...)})
+}
+
+func (v *validator) check(cfg *Config) {
+	v.mode(cfg)
+	v.nftables(cfg)
+	v.detectLocal(cfg)
+	v.clusterCIDR(cfg)
+	v.nodePortAddresses(cfg)
+	if err := checkHostPort(cfg.HealthzBindAddress); err != nil {
+		v.fail("healthzBindAddress", "%v", err)
+	}
+	if cfg.BindAddress != "" {
+		if _, err := netip.ParseAddr(cfg.BindAddress); err != nil {
+			v.fail("bindAddress", "%q is not an IP address", cfg.BindAddress)
+		}
+	}
+	if f := cfg.Logging.Format; f != "" && f != "text" && f != "json" {
+		v.fail("logging.format", "%q is not text or json", f)
+	}
+}
+
+func (v *validator) mode(cfg *Config) {
+	switch cfg.Mode {
+	case "", IPTables, IPVS, NFTables:
+	default:
+		v.fail("mode", "%q is not iptables, ipvs or nftables", cfg.Mode)
+	}
+}
+
+func (v *validator) nftables(cfg *Config) {
+	n := cfg.NFTables
+	if bit := *n.MasqueradeBit; bit < 0 || bit > 31 {
+		v.fail("nftables.masqueradeBit", "%d is not in 0..31", bit)
+	}
+	if n.SyncPeriod.Duration <= 0 {
+		v.fail("nftables.syncPeriod", "%v must be greater than 0", n.SyncPeriod.Duration)
+	}
+	if n.MinSyncPeriod.Duration < 0 || n.MinSyncPeriod.Duration > n.SyncPeriod.Duration {
+		v.fail("nftables.minSyncPeriod", "%v must be from 0 to syncPeriod, %v", n.MinSyncPeriod.Duration, n.SyncPeriod.Duration)
+	}
+}
+
+func (v *validator) detectLocal(cfg *Config) {
+	switch cfg.DetectLocalMode {
+	case ClusterCIDR, NodeCIDR:
+	case BridgeInterface:
+		v.interfaceName("detectLocal.bridgeInterface", cfg.DetectLocal.BridgeInterface)
+	case InterfaceNamePrefix:
+		v.interfaceName("detectLocal.interfaceNamePrefix", cfg.DetectLocal.InterfaceNamePrefix)
+	default:
+		v.fail("detectLocalMode", "%q is not ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix", cfg.DetectLocalMode)
+	}
+}
+
+func (v *validator) interfaceName(field, name string) {
+	const longest = 15 // IFNAMSIZ of linux/if.h without the final zero
+	if name == "" || len(name) > longest {
+		v.fail(field, "%q must have 1 to %d bytes with this detectLocalMode", name, longest)
+	}
+}
+
+// clusterCIDR parses what detectLocalMode ClusterCIDR uses: one CIDR, or one per
+// family.
+func (v *validator) clusterCIDR(cfg *Config) {
+	if cfg.ClusterCIDR == "" {
+		return
+	}
+	for s := range strings.SplitSeq(cfg.ClusterCIDR, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(s))
+		if err != nil {
+			v.fail("clusterCIDR", "%q is not a CIDR", s)
+			return
+		}
+		cfg.ClusterCIDRs = append(cfg.ClusterCIDRs, p.Masked())
+	}
+	c := cfg.ClusterCIDRs
+	if len(c) > 2 || len(c) == 2 && c[0].Addr().Is4() == c[1].Addr().Is4() {
+		v.fail("clusterCIDR", "%q must be one CIDR, or one of each family", cfg.ClusterCIDR)
+	}
+}
+
+// The keywords of nodePortAddresses.
+const (
+	KeywordPrimary   = "primary"
+	KeywordLocalhost = "localhost"
+	KeywordAll       = "all"
+)
+
+func (v *validator) nodePortAddresses(cfg *Config) {
+	for i, s := range cfg.NodePortAddresses {
+		switch s {
+		case KeywordPrimary, KeywordLocalhost, KeywordAll:
+			continue
+		}
+		if _, err := netip.ParsePrefix(s); err != nil {
+			v.fail(fmt.Sprintf("nodePortAddresses[%d]", i), "%q is not a CIDR, primary, localhost or all", s)
+		}
+	}
+}
+
+func checkHostPort(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not IP:port", s)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("%q has no valid port", s)
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return fmt.Errorf("%q is not IP:port", s)
+	}
+	return nil
+}
