@@ -23,9 +23,9 @@ type generation struct {
 	chains map[chain]bool
 }
 
-// affinitySize is how many pinned clients a family may have. When the map is
-// full, new clients are served without a pin.
-const affinitySize = 1 << 18
+// defaultAffinitySize is how many pinned clients a family may have. When the map
+// is full, new clients are served without a pin.
+const defaultAffinitySize = 1 << 18
 
 func tableFamily(f proxier.Family) nft.TableFamily {
 	if f == proxier.IPv6 {
@@ -89,10 +89,10 @@ func (g *generation) create(c *nft.Conn) error {
 }
 
 // createAffinity buffers the map of pinned clients.
-func (g *generation) createAffinity(c *nft.Conn) error {
+func (g *generation) createAffinity(c *nft.Conn, size uint32) error {
 	err := c.AddSet(&nft.Set{
 		Table: g.table, Name: g.affinity,
-		IsMap: true, Dynamic: true, HasTimeout: true, Size: affinitySize,
+		IsMap: true, Dynamic: true, HasTimeout: true, Size: size,
 		Concatenation: true,
 		KeyType:       nft.MustConcatSetType(nft.TypeMark, g.addrType()),
 		DataType:      nft.TypeMark,

@@ -87,6 +87,8 @@ type Backend struct {
 	// pinned clients; 0 means none yet.
 	newest   int
 	affinity int
+	// affinitySize is how many pinned clients a family may have.
+	affinitySize uint32
 }
 
 var _ proxier.Backend = (*Backend)(nil)
@@ -110,7 +112,7 @@ func New(cfg Config) (*Backend, error) {
 	if err := cfg.validate(bit); err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
 	}
-	return &Backend{cfg: cfg, mark: 1 << bit}, nil
+	return &Backend{cfg: cfg, mark: 1 << bit, affinitySize: defaultAffinitySize}, nil
 }
 
 func (c *Config) validate(bit int) error {

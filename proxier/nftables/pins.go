@@ -36,8 +36,8 @@ func (n *numbers) pins(old *entry, port *proxier.ServicePort) (*pins, bool) {
 		if p.cluster.number, p.local.number, ok = n.lists(); !ok {
 			return nil, false
 		}
-		n.client++
-		p.client = n.client
+		p.cluster.client, p.local.client = n.client+1, n.client+2
+		n.client += 2
 	}
 	p.cluster = p.cluster.next(port.Cluster)
 	p.local = p.local.next(port.Local)
@@ -83,11 +83,9 @@ func (n *numbers) rebuild(entries iter.Seq[*entry]) {
 	}
 }
 
-// pins is the affinity of one ServicePort. Two lists share the clients, so that
-// a client is pinned for all frontends at once.
+// pins is the affinity of one ServicePort. A client is pinned once per list, for
+// all frontends that use the list.
 type pins struct {
-	// client is the number that its clients are stored under.
-	client  uint32
 	cluster pinList
 	local   pinList
 }
@@ -96,6 +94,9 @@ type pins struct {
 // long as it lives, and the slot of a dead one is empty until a newcomer takes
 // it. The zero netip.AddrPort is an empty slot.
 type pinList struct {
+	// client is the number that clients are stored under. Unlike the number of the
+	// list it is never used again, so that nobody is found pinned by a former owner.
+	client uint32
 	number uint32
 	slots  []netip.AddrPort
 }
@@ -129,7 +130,7 @@ func (l pinList) next(want []proxier.Endpoint) pinList {
 			slots[free] = e.Addr
 		}
 	}
-	return pinList{number: l.number, slots: pack(slots, len(want))}
+	return pinList{client: l.client, number: l.number, slots: pack(slots, len(want))}
 }
 
 // pack drops empty slots at the end, and moves the last endpoints into empty
@@ -195,7 +196,7 @@ func (v *view) pin(e *entry, l entryList, c chain) chain {
 	}
 	p := pinnedList{
 		chain:    chain{kind: affinity, byPort: c.byPort, n: l.pins.number},
-		client:   e.pins.client,
+		client:   l.pins.client,
 		timeout:  e.port.Affinity,
 		width:    uint32(len(l.pins.slots)),
 		sparse:   len(l.pins.slots) != len(l.slots),

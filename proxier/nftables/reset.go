@@ -76,7 +76,7 @@ func (b *Backend) begin(ctx context.Context, number int, found survey) error {
 		b.generations[f] = g
 		g.addTable(c.nft)
 		if fresh {
-			if err := g.createAffinity(c.nft); err != nil {
+			if err := g.createAffinity(c.nft, b.affinitySize); err != nil {
 				return err
 			}
 		}
