@@ -1,0 +1,19 @@
+// Package staticpods reads pods from manifest files: a directory, or one file.
+//
+// A Source watches the path and delivers the whole set of pods after each change.
+// A file that breaks keeps the pod that it last described, so that an editor, a
+// half-written file or a typo stops nothing; Statuses says what became of each
+// file, with line and reason. Decode is the pure half: bytes to a pod with the
+// defaults of the API and of a static pod, or everything that is wrong with it.
+//
+//	source, err := staticpods.Dir("/etc/kubernetes/manifests", staticpods.Config{NodeName: "node-a"})
+//	...
+//	err = source.Run(ctx, func(set staticpods.Set) { ... })
+//
+// The package does not run pods, makes no mirror pods and resolves no ConfigMaps
+// or Secrets.
+//
+// A Source runs once, in one goroutine besides the caller's; Statuses may be
+// called from any. Reading the path is the only privilege it needs. It
+// uses inotify where it can and looks every Period where it cannot.
+package staticpods

@@ -1,0 +1,175 @@
+package staticpods
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ledger is what is known of every file. It decides, and does no I/O: observe
+// takes a view and says which files to read, record takes what was read, and
+// resolve makes the set.
+type ledger struct {
+	settle time.Duration
+	adopt  func(*corev1.Pod) (types.UID, bool)
+	files  map[string]*file
+	// uids has what was decided for the digests of the pods in the files, seen when
+	// a UID was first in a set.
+	uids map[string]types.UID
+	seen map[types.UID]string
+}
+
+func newLedger(settle time.Duration, adopt func(*corev1.Pod) (types.UID, bool)) *ledger {
+	return &ledger{
+		settle: settle, adopt: adopt,
+		files: map[string]*file{}, uids: map[string]types.UID{}, seen: map[types.UID]string{},
+	}
+}
+
+// observe compares a view with what is known. It returns the entries that are to
+// be read now, and how long to wait until more may be; 0 is "until something
+// changes".
+func (l *ledger) observe(v view, now time.Time) (read []entry, again time.Duration) {
+	present := map[string]bool{}
+	for _, e := range v.entries {
+		present[e.name] = true
+		f := l.files[e.name]
+		if f == nil {
+			f = &file{}
+			l.files[e.name] = f
+		}
+		f.manifest = v.single || isManifestName(e.name)
+		if wait := f.see(e, now, l.settle); wait > 0 {
+			again = sooner(again, wait)
+		} else if !f.read || f.retry {
+			read = append(read, e)
+		}
+	}
+	for name, f := range l.files {
+		if present[name] {
+			continue
+		}
+		if wait := f.miss(now, l.settle); wait > 0 {
+			again = sooner(again, wait)
+		} else {
+			delete(l.files, name)
+		}
+	}
+	return read, again
+}
+
+// sooner returns the shorter of two waits, of which 0 is the longest.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// record takes what was read of an entry, and the fingerprint that it had then. A
+// file that was written meanwhile does not count; record then returns how long to
+// wait before it is read again.
+func (l *ledger) record(e entry, print fingerprint, r result, now time.Time) time.Duration {
+	f := l.files[e.name]
+	if r.failure == "" && print != e.print && !f.impatient(now, l.settle) {
+		return l.settle
+	}
+	f.take(r)
+	return 0
+}
+
+// settled reports whether every manifest has been read once, so that a first set
+// lacks none.
+func (l *ledger) settled() bool {
+	for _, f := range l.files {
+		if f.manifest && !f.read && f.last.isZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// resolve returns the pods of the set in the order of file names, and the status
+// of every file in the same order.
+func (l *ledger) resolve(now time.Time) ([]*corev1.Pod, []FileStatus) {
+	names := slices.Sorted(maps.Keys(l.files))
+	byName, byUID := map[string]*file{}, map[types.UID]*file{}
+	var pods []*corev1.Pod
+	for _, name := range names {
+		f := l.files[name]
+		pod := f.pod()
+		if pod == nil {
+			continue
+		}
+		l.identify(&f.good, now)
+		first := byName[fullName(pod)]
+		if first == nil {
+			first = byUID[pod.UID]
+		}
+		if first != nil {
+			f.setStatus(f.duplicate(first), now)
+			continue
+		}
+		byName[fullName(pod)], byUID[pod.UID] = f, f
+		pods = append(pods, pod)
+		f.setStatus(f.contributes(), now)
+	}
+	statuses := make([]FileStatus, len(names))
+	for i, name := range names {
+		f := l.files[name]
+		if f.pod() == nil {
+			f.setStatus(f.idle(byName), now)
+		}
+		statuses[i] = f.status
+	}
+	l.forget()
+	return pods, statuses
+}
+
+func fullName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// identify settles the UID of a pod that is new, and when it was first seen.
+func (l *ledger) identify(r *result, now time.Time) {
+	pod := r.pod
+	if _, done := pod.Annotations[AnnotationSeen]; done {
+		return
+	}
+	if string(pod.UID) == r.digest { // the manifest gives no UID
+		if uid, ok := l.adopted(r); ok {
+			adopt(pod, uid)
+		}
+	}
+	l.uids[r.digest] = pod.UID
+	if l.seen[pod.UID] == "" {
+		l.seen[pod.UID] = now.Format(time.RFC3339Nano)
+	}
+	pod.Annotations[AnnotationSeen] = l.seen[pod.UID]
+}
+
+// adopted returns the UID that the pod shall have instead of its digest. An answer
+// stands for as long as a file holds the pod, under whatever name.
+func (l *ledger) adopted(r *result) (types.UID, bool) {
+	if uid, known := l.uids[r.digest]; known {
+		return uid, true
+	}
+	if l.adopt == nil {
+		return "", false
+	}
+	uid, ok := l.adopt(r.pod.DeepCopy())
+	return uid, ok && uid != ""
+}
+
+// forget drops what was remembered for pods that have left every file.
+func (l *ledger) forget() {
+	digests, uids := map[string]bool{}, map[types.UID]bool{}
+	for _, f := range l.files {
+		if f.good.pod != nil {
+			digests[f.good.digest], uids[f.good.pod.UID] = true, true
+		}
+	}
+	maps.DeleteFunc(l.uids, func(d string, _ types.UID) bool { return !digests[d] })
+	maps.DeleteFunc(l.seen, func(u types.UID, _ string) bool { return !uids[u] })
+}

@@ -1,0 +1,290 @@
+package staticpods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// DefaultPeriod is the kubelet's fileCheckFrequency.
+	DefaultPeriod = 20 * time.Second
+	// DefaultSettle is longer than an editor takes to write a file, and shorter
+	// than a person waits for an effect.
+	DefaultSettle = 250 * time.Millisecond
+)
+
+// Set is everything a source knows. The objects are shared with the source: read
+// them only.
+type Set struct {
+	Pods []*corev1.Pod
+	// ConfigMaps and Secrets are for local objects beside the pods. They are empty:
+	// a file that holds one says so in its status.
+	ConfigMaps []*corev1.ConfigMap
+	Secrets    []*corev1.Secret
+}
+
+// Config is what a Source needs besides its path.
+type Config struct {
+	// NodeName is required: it becomes part of each pod's name and UID.
+	NodeName string
+	// Period is the time between two looks when no event comes; 0 is DefaultPeriod.
+	Period time.Duration
+	// Settle is how long a file must stay as it is before it is read, and how long
+	// a name must be gone before its pod leaves; 0 is DefaultSettle.
+	Settle time.Duration
+	// Strict refuses manifests with unknown fields and with fields that are set
+	// twice. By default they are warnings in the status, because a manifest that
+	// was written for a newer release runs on.
+	Strict bool
+	// AdoptUID is asked once for each new manifest without metadata.uid. It gets
+	// the finished pod with the UID it would have, and returns the UID of a pod that
+	// already runs from the same manifest, so that a move from another kubelet
+	// restarts nothing. It is called from the goroutine of Run and must not block;
+	// nil adopts none.
+	AdoptUID func(*corev1.Pod) (types.UID, bool)
+	// Log gets a line for each change of a file's status; nil discards them.
+	Log *slog.Logger
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.NodeName == "":
+		return errors.New("Config.NodeName is empty; it becomes part of each pod's name")
+	case c.Period < 0:
+		return fmt.Errorf("Config.Period is %s, must not be negative", c.Period)
+	case c.Settle < 0:
+		return fmt.Errorf("Config.Settle is %s, must not be negative", c.Settle)
+	}
+	if bad := validation.IsDNS1123Subdomain(c.NodeName); len(bad) > 0 {
+		return fmt.Errorf("Config.NodeName %q: %s", c.NodeName, bad[0])
+	}
+	if c.Period == 0 {
+		c.Period = DefaultPeriod
+	}
+	if c.Settle == 0 {
+		c.Settle = DefaultSettle
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Source delivers the pods of a directory or a file. Make one with Dir.
+type Source struct {
+	path  string
+	cfg   Config
+	watch func(path string) (watcher, error)
+
+	// mu guards statuses, which Run replaces and Statuses reads.
+	mu       sync.Mutex
+	statuses []FileStatus
+}
+
+// Dir returns a source of the manifests in a directory, or of the one manifest
+// if path is a file. It reads nothing yet, and the path need not exist.
+func Dir(path string, cfg Config) (*Source, error) {
+	return newSource(path, cfg, newInotify)
+}
+
+func newSource(path string, cfg Config, watch func(string) (watcher, error)) (*Source, error) {
+	if path == "" {
+		return nil, errors.New("static pods: the path of the manifests is empty")
+	}
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("static pods: %w", err)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("static pods: %w", err)
+	}
+	return &Source{path: absolute, cfg: cfg, watch: watch}, nil
+}
+
+// Statuses returns the status of every file that is not hidden, in the order of
+// their names; first that of the path itself when it is missing or unreadable. It
+// is empty before the first look. Any goroutine may call it.
+func (s *Source) Statuses() []FileStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.statuses)
+}
+
+// Run calls set with the whole set of pods, once at the start and then after each
+// change, until ctx is cancelled; it then returns nil. It is called once, and
+// calls set from its own goroutine.
+//
+// A path that does not exist is an empty set: removing the directory stops its
+// pods. A path that cannot be read is not: set is not called until it can, and
+// the last set stays in force; Statuses has the reason. Without inotify the
+// source goes on with periodic looks.
+func (s *Source) Run(ctx context.Context, set func(Set)) error {
+	r := &run{Source: s, ledger: newLedger(s.cfg.Settle, s.cfg.AdoptUID), set: set}
+	var wake <-chan struct{}
+	w, err := s.watch(s.path)
+	if err != nil {
+		s.cfg.Log.Warn("no events of the file system, static pods are read periodically", "path", s.path, "period", s.cfg.Period, "err", err)
+	} else {
+		r.watcher, wake = w, w.Wake()
+		defer w.Close()
+	}
+	for ctx.Err() == nil {
+		pause := s.cfg.Settle / pauses
+		wait(ctx, max(pause, r.look(time.Now())-pause), wake)
+		wait(ctx, pause, nil) // a file that never rests costs some looks per second
+	}
+	return nil
+}
+
+// pauses is how often a settle time the path is looked at while events come.
+const pauses = 4
+
+// wait returns after d, at a wake-up, or when ctx ends.
+func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake: // something changed under the path
+	case <-timer.C: // a file has settled, or it is time to look anyway
+	}
+}
+
+// run is the state of one Run.
+type run struct {
+	*Source
+	ledger    *ledger
+	watcher   watcher
+	set       func(Set)
+	delivered bool
+	last      []*corev1.Pod
+	own       FileStatus // of the path; the zero State when there is nothing to say
+	warned    bool       // the watcher's failure is in the log
+}
+
+// look takes one look at the path, delivers the set if it changed, and returns
+// how long to wait for the next.
+func (r *run) look(now time.Time) time.Duration {
+	v, err := look(r.path)
+	r.follow(v)
+	if err != nil {
+		r.publish(FileStatus{State: Unreadable, Reason: err.Error()}, r.oldStatuses(), now)
+		return r.cfg.Period
+	}
+	entries, again := r.ledger.observe(v, now)
+	for _, e := range entries {
+		again = sooner(again, r.read(e, now))
+	}
+	pods, statuses := r.ledger.resolve(now)
+	own := FileStatus{}
+	if v.missing {
+		own = FileStatus{State: Missing, Reason: "does not exist, so that there are no static pods"}
+	}
+	r.publish(own, statuses, now)
+	r.deliver(pods)
+	return sooner(again, r.cfg.Period)
+}
+
+// read reads one file, and returns how long to wait before it is read again.
+func (r *run) read(e entry, now time.Time) time.Duration {
+	data, print, err := readFile(e.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.cfg.Settle // removed since the look
+	}
+	if err != nil {
+		return r.ledger.record(e, print, result{failure: reason(err)}, now)
+	}
+	d := decoder{node: r.cfg.NodeName, strict: r.cfg.Strict}
+	m, err := d.decode(data)
+	return r.ledger.record(e, print, resultOf(m, err), now)
+}
+
+// follow keeps the watcher on what the path leads to.
+func (r *run) follow(v view) {
+	if r.watcher == nil {
+		return
+	}
+	err := r.watcher.Follow(v.dev, v.ino)
+	if err != nil && !r.warned {
+		r.cfg.Log.Warn("no events of the file system, static pods are read periodically", "path", r.path, "period", r.cfg.Period, "err", err)
+	}
+	r.warned = err != nil
+}
+
+// deliver hands the set out if it is new. The first waits until every file has
+// been read: a pod that lacks in it would be stopped.
+func (r *run) deliver(pods []*corev1.Pod) {
+	if !r.delivered && !r.ledger.settled() || r.delivered && slices.Equal(pods, r.last) {
+		return
+	}
+	r.delivered, r.last = true, pods
+	r.set(Set{Pods: slices.Clone(pods)})
+}
+
+func (r *run) oldStatuses() []FileStatus {
+	old := r.Statuses()
+	if len(old) > 0 && r.own.State != 0 {
+		return old[1:]
+	}
+	return old
+}
+
+// publish replaces the statuses and logs what changed.
+func (r *run) publish(own FileStatus, files []FileStatus, now time.Time) {
+	var all []FileStatus
+	if own.State != 0 {
+		own.Path, own.Since = r.path, now
+		if r.own.same(own) {
+			own.Since = r.own.Since
+		}
+		all = append(all, own)
+	}
+	r.own = own
+	all = append(all, files...)
+	old := r.Statuses()
+	for _, s := range all {
+		if !slices.ContainsFunc(old, s.same) {
+			r.log(s)
+		}
+	}
+	for _, s := range old {
+		switch {
+		case slices.ContainsFunc(all, func(n FileStatus) bool { return n.Path == s.Path }):
+		case s.Path == r.path && s.State >= Missing:
+			r.cfg.Log.Info("manifests can be read again", "path", s.Path)
+		default:
+			r.cfg.Log.Info("manifest gone", "path", s.Path, "pod", s.Pod)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statuses = all
+}
+
+func (r *run) log(s FileStatus) {
+	switch s.State {
+	case OK:
+		r.cfg.Log.Info("manifest read", "path", s.Path, "pod", s.Pod, "uid", s.UID)
+	case Pending:
+	case Invalid:
+		r.cfg.Log.Error("manifest invalid", "path", s.Path, "reason", s.Reason, "pod", s.Pod, "kept", s.Kept)
+	case Unreadable:
+		r.cfg.Log.Error("manifests unreadable, the last set stays", "path", s.Path, "reason", s.Reason)
+	case Duplicate, Ignored, Missing:
+		r.cfg.Log.Warn("manifest not used", "path", s.Path, "state", s.State, "reason", s.Reason)
+	}
+	for _, w := range s.Warnings {
+		r.cfg.Log.Warn("manifest warning", "path", s.Path, "line", w.Line, "field", w.Field, "warning", w.Message)
+	}
+}

@@ -1,0 +1,536 @@
+package staticpods
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fakeWatcher wakes the source when the test says so.
+type fakeWatcher struct{ wake chan struct{} }
+
+func (w *fakeWatcher) Wake() <-chan struct{}        { return w.wake }
+func (w *fakeWatcher) Follow(dev, ino uint64) error { return nil }
+func (w *fakeWatcher) Close() error                 { return nil }
+
+// bench runs a source on a temporary directory inside a synctest bubble.
+type bench struct {
+	t      *testing.T
+	dir    string
+	source *Source
+	wake   chan struct{}
+	sets   []Set
+}
+
+// newBench starts a source of the directory; prepare fills it before.
+func newBench(t *testing.T, cfg Config, prepare func(b *bench)) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: filepath.Join(t.TempDir(), "manifests"), wake: make(chan struct{}, 1)}
+	if err := os.Mkdir(b.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if prepare != nil {
+		prepare(b)
+	}
+	if cfg.NodeName == "" {
+		cfg.NodeName = "node-a"
+	}
+	source, err := newSource(b.dir, cfg, func(string) (watcher, error) { return &fakeWatcher{wake: b.wake}, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.source = source
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- source.Run(ctx, func(s Set) { b.sets = append(b.sets, s) }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return b
+}
+
+func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
+
+// write replaces the content of a file in place and wakes the source.
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(b.path(name), []byte(text), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	b.event()
+}
+
+func (b *bench) remove(name string) {
+	b.t.Helper()
+	if err := os.RemoveAll(b.path(name)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.event()
+}
+
+func (b *bench) event() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// after lets time pass.
+func (b *bench) after(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+	synctest.Wait()
+}
+
+// pods returns the set in force, like "default/web-node-a GEN=1".
+func (b *bench) pods() []string {
+	var got []string
+	if len(b.sets) == 0 {
+		return nil
+	}
+	for _, p := range b.sets[len(b.sets)-1].Pods {
+		got = append(got, fmt.Sprintf("%s GEN=%s", fullName(p), p.Spec.Containers[0].Env[0].Value))
+	}
+	return got
+}
+
+// states returns the statuses, like "web.yaml ok" and "web.yaml invalid kept".
+func (b *bench) states() []string {
+	var got []string
+	for _, s := range b.source.Statuses() {
+		line := filepath.Base(s.Path) + " " + s.State.String()
+		if s.Kept {
+			line += " kept"
+		}
+		got = append(got, line)
+	}
+	return got
+}
+
+func (b *bench) wantPods(want ...string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.pods()); diff != "" {
+		b.t.Errorf("pods (-want +got):\n%s", diff)
+	}
+}
+
+func (b *bench) wantStates(want ...string) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.states()); diff != "" {
+		b.t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
+// web is a manifest whose variable GEN tells its versions apart.
+func web(name, gen string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  containers:
+  - name: app
+    image: img.example/shell:1
+    env: [{name: GEN, value: "%s"}]
+`, name, gen)
+}
+
+const settled = 2 * DefaultSettle
+
+func TestSourceDeliversWholeSets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) {
+			b.write("b.yaml", web("b", "1"))
+			b.write("a.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"GEN","value":"1"}]}]}}`)
+		})
+		b.after(settled)
+		b.wantPods("default/a-node-a GEN=1", "default/b-node-a GEN=1")
+		b.write("c.yml", web("c", "1"))
+		b.after(settled)
+		b.wantPods("default/a-node-a GEN=1", "default/b-node-a GEN=1", "default/c-node-a GEN=1")
+		b.remove("a.json")
+		b.after(settled)
+		b.wantPods("default/b-node-a GEN=1", "default/c-node-a GEN=1")
+		b.wantStates("b.yaml ok", "c.yml ok")
+		if len(b.sets) != 3 {
+			t.Errorf("%d sets were delivered, want one for each change: 3", len(b.sets))
+		}
+	})
+}
+
+func TestSourceFindsChangesWithoutEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{Period: 5 * time.Second}, nil)
+		b.after(settled)
+		b.wantPods()
+		b.write("a.yaml", web("a", "1"))
+		<-b.wake // the event is lost
+		b.after(5*time.Second + settled)
+		b.wantPods("default/a-node-a GEN=1")
+	})
+}
+
+func TestBackupOfAManifestDoesNotWin(t *testing.T) {
+	for _, first := range []string{"10-web.yaml", "10-web.yaml.bak"} {
+		t.Run(first+" written first", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, Config{}, func(b *bench) {
+					files := map[string]string{"10-web.yaml": "current", "10-web.yaml.bak": "old"}
+					b.write(first, web("web", files[first]))
+					delete(files, first)
+					for name, gen := range files {
+						b.write(name, web("web", gen))
+					}
+					b.write(".10-web.yaml.swp", "b0VIM garbage")
+					b.write("notes.txt", "remember to rotate\n")
+				})
+				b.after(settled)
+				b.wantPods("default/web-node-a GEN=current")
+				b.wantStates("10-web.yaml ok", "10-web.yaml.bak ignored", "notes.txt ignored")
+				backup, notes := b.source.Statuses()[1].Reason, b.source.Statuses()[2].Reason
+				for _, part := range []string{"default/web-node-a", b.path("10-web.yaml"), "*.yaml"} {
+					if !strings.Contains(backup, part) {
+						t.Errorf("the reason of the backup %q lacks %q", backup, part)
+					}
+				}
+				if !strings.Contains(notes, "no manifest either") {
+					t.Errorf("the reason of the notes is %q", notes)
+				}
+			})
+		})
+	}
+}
+
+func TestBrokenFileKeepsWhatRan(t *testing.T) {
+	good := web("keeper", "1")
+	tests := []struct {
+		name string
+		text string
+		line int
+		want string
+	}{
+		{name: "empty", text: "", want: "holds no object; to stop a pod, remove its file"},
+		{name: "half written", text: good[:strings.Index(good, "ple/shell")], line: 7, want: "could not find expected ':'"},
+		{name: "of another kind", text: "apiVersion: v1\nkind: Service\nmetadata: {name: keeper}\n", line: 2, want: `kind: is "Service", must be Pod`},
+		{name: "a ConfigMap", text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: keeper}\n", line: 2, want: "a ConfigMap beside a static pod is not supported"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, Config{}, func(b *bench) {
+					b.write("keeper.yaml", good)
+					b.write("neighbour.yaml", web("neighbour", "1"))
+				})
+				b.after(settled)
+				before := b.sets[0].Pods[0].UID
+
+				b.write("keeper.yaml", tt.text)
+				b.after(time.Minute)
+				b.wantStates("keeper.yaml invalid kept", "neighbour.yaml ok")
+				if len(b.sets) != 1 {
+					t.Fatalf("%d sets were delivered while the file was broken", len(b.sets)-1)
+				}
+				s := b.source.Statuses()[0]
+				if s.Line != tt.line || !strings.Contains(s.Reason, tt.want) || s.UID != before {
+					t.Errorf("line %d, uid %s, reason %q; want line %d, uid %s, reason %q", s.Line, s.UID, s.Reason, tt.line, before, tt.want)
+				}
+
+				b.write("keeper.yaml", web("keeper", "2"))
+				b.after(settled)
+				b.wantPods("default/keeper-node-a GEN=2", "default/neighbour-node-a GEN=1")
+				b.remove("keeper.yaml")
+				b.after(settled)
+				b.wantPods("default/neighbour-node-a GEN=1")
+				if len(b.sets) != 3 {
+					t.Errorf("%d sets were delivered, want 3", len(b.sets))
+				}
+			})
+		})
+	}
+}
+
+func TestBrokenFileAtTheStartIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) {
+			b.write("bad.yaml", "kind: Pod\n")
+			b.write("neighbour.yaml", web("neighbour", "1"))
+		})
+		b.after(settled)
+		b.wantPods("default/neighbour-node-a GEN=1")
+		b.wantStates("bad.yaml invalid", "neighbour.yaml ok")
+	})
+}
+
+func TestFirstFileOwnsAName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) {
+			b.write("b.yaml", web("web", "b"))
+			b.write("c.yaml", web("web", "c"))
+		})
+		b.after(settled)
+		b.wantPods("default/web-node-a GEN=b")
+		b.wantStates("b.yaml ok", "c.yaml duplicate")
+		if got := b.source.Statuses()[1].Reason; !strings.Contains(got, b.path("b.yaml")) {
+			t.Errorf("the reason %q does not name the first file", got)
+		}
+		b.remove("b.yaml")
+		b.after(settled)
+		b.wantPods("default/web-node-a GEN=c")
+	})
+}
+
+func TestTwoPodsCannotHaveOneUID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) {
+			for _, name := range []string{"a", "b"} {
+				b.write(name+".yaml", strings.Replace(web(name, "1"), "metadata: {", "metadata: {uid: u-1, ", 1))
+			}
+		})
+		b.after(settled)
+		b.wantPods("default/a-node-a GEN=1")
+		b.wantStates("a.yaml ok", "b.yaml duplicate")
+	})
+}
+
+func TestFileInTheMakingIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
+		b.after(settled)
+		text := web("web", "2") + "    command: [sh]\n"
+		for end := 60; end < len(text); end += 20 { // among them are shorter valid pods
+			b.write("web.yaml", text[:end])
+			b.after(DefaultSettle / 2)
+		}
+		b.write("web.yaml", text)
+		b.after(settled)
+		if len(b.sets) != 2 {
+			t.Errorf("%d sets were delivered, want the old pod and the finished new one", len(b.sets))
+		}
+		b.wantPods("default/web-node-a GEN=2")
+	})
+}
+
+func TestFileThatNeverRestsIsReadInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
+		for i := range 2 * patience {
+			b.write("web.yaml", web("web", "1")+strings.Repeat("#", i))
+			b.after(DefaultSettle / 2)
+		}
+		if len(b.sets) == 0 {
+			t.Error("no set after", patience*DefaultSettle)
+		}
+	})
+}
+
+func TestFileReplacedWithAGapStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
+		b.after(settled)
+		b.remove("web.yaml")
+		b.after(DefaultSettle / 2)
+		b.write("web.yaml", web("web", "1"))
+		b.after(time.Minute)
+		if len(b.sets) != 1 {
+			t.Errorf("%d sets were delivered, want 1: the pod never left", len(b.sets))
+		}
+	})
+}
+
+func TestRenamedFileKeepsItsPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
+		b.after(settled)
+		if err := os.Rename(b.path("web.yaml"), b.path("20-web.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		b.event()
+		b.after(settled)
+		for _, set := range b.sets {
+			if diff := cmp.Diff(b.sets[0].Pods, set.Pods); diff != "" {
+				t.Errorf("pods (-before +after):\n%s", diff)
+			}
+		}
+		b.wantStates("20-web.yaml ok")
+	})
+}
+
+func TestMissingDirectoryIsAnEmptySet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
+		b.after(settled)
+		b.remove("")
+		b.after(settled)
+		b.wantPods()
+		b.wantStates("manifests missing")
+		if err := os.Mkdir(b.dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b.write("web.yaml", web("web", "1"))
+		b.after(settled)
+		b.wantPods("default/web-node-a GEN=1")
+		b.wantStates("web.yaml ok")
+	})
+}
+
+func TestUnreadableDirectoryIsNoSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// A link that leads nowhere is unreadable for root too.
+		b := newBench(t, Config{Period: time.Second}, func(b *bench) {
+			b.write("web.yaml", web("web", "1"))
+			if err := errors.Join(os.Rename(b.dir, b.dir+".real"), os.Symlink(b.dir+".real", b.dir)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.after(settled)
+		b.wantPods("default/web-node-a GEN=1")
+		if err := os.Rename(b.dir+".real", b.dir+".away"); err != nil {
+			t.Fatal(err)
+		}
+		b.after(time.Minute)
+		b.wantStates("manifests unreadable", "web.yaml ok")
+		if err := os.Rename(b.dir+".away", b.dir+".real"); err != nil {
+			t.Fatal(err)
+		}
+		b.after(2 * time.Second)
+		b.wantStates("web.yaml ok")
+		if len(b.sets) != 1 {
+			t.Errorf("%d sets were delivered, want 1", len(b.sets))
+		}
+	})
+}
+
+func TestNoSetBeforeTheDirectoryCanBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{Period: time.Second}, func(b *bench) {
+			if err := errors.Join(os.Remove(b.dir), os.Symlink(b.dir+".real", b.dir)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.after(time.Minute)
+		if b.sets != nil {
+			t.Fatalf("a set of %d pods was delivered", len(b.sets[0].Pods))
+		}
+		if err := os.Mkdir(b.dir+".real", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b.after(2 * time.Second)
+		if len(b.sets) != 1 {
+			t.Errorf("%d sets were delivered, want an empty one", len(b.sets))
+		}
+	})
+}
+
+func TestMountedConfigMapIsSwappedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		swap := func(b *bench, version string) {
+			t.Helper()
+			dir := b.path(".." + version)
+			if err := errors.Join(
+				os.Mkdir(dir, 0o755),
+				os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(web("web", version)), 0o644),
+				os.Symlink(".."+version, b.path("..tmp")),
+				os.Rename(b.path("..tmp"), b.path("..data")),
+			); err != nil {
+				t.Fatal(err)
+			}
+			b.event()
+		}
+		b := newBench(t, Config{}, func(b *bench) {
+			swap(b, "1")
+			if err := os.Symlink("..data/web.yaml", b.path("web.yaml")); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.after(settled)
+		b.wantPods("default/web-node-a GEN=1")
+		swap(b, "2")
+		b.after(settled)
+		b.wantPods("default/web-node-a GEN=2")
+		b.wantStates("web.yaml ok")
+	})
+}
+
+func TestSingleFileMayHaveAnyName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) {
+			if err := errors.Join(os.Remove(b.dir), os.WriteFile(b.dir, []byte(web("web", "1")), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.after(settled)
+		b.wantPods("default/web-node-a GEN=1")
+		b.wantStates("manifests ok")
+		b.remove("")
+		b.after(settled)
+		b.wantPods()
+		b.wantStates("manifests missing")
+	})
+}
+
+func TestRunningPodLendsItsUID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		running := true
+		b := newBench(t, Config{AdoptUID: func(p *corev1.Pod) (types.UID, bool) {
+			asked = append(asked, fullName(p)+" "+p.Spec.Containers[0].Env[0].Value)
+			return "of-another-kubelet", running && p.Spec.Containers[0].Env[0].Value == "1"
+		}}, func(b *bench) {
+			b.write("web.yaml", web("web", "1"))
+			b.write("own.yaml", strings.Replace(web("own", "1"), "metadata: {", "metadata: {uid: u-1, ", 1))
+		})
+		b.after(settled)
+		pod := b.sets[0].Pods[1]
+		if pod.UID != "of-another-kubelet" || pod.Annotations[AnnotationHash] != "of-another-kubelet" {
+			t.Errorf("uid %s, hash %s: want those of the running pod", pod.UID, pod.Annotations[AnnotationHash])
+		}
+
+		running = false // the pod has ended; its manifest is the same
+		b.write("web.yaml", "# touched\n"+web("web", "1"))
+		b.after(settled)
+		if len(b.sets) != 1 {
+			t.Errorf("a comment made %d new sets", len(b.sets)-1)
+		}
+		b.write("web.yaml", web("web", "2"))
+		b.after(settled)
+		if got := b.sets[1].Pods[1].UID; got == "of-another-kubelet" {
+			t.Error("another manifest took the UID of the running pod")
+		}
+		want := []string{"default/web-node-a 1", "default/web-node-a 2"}
+		if diff := cmp.Diff(want, asked); diff != "" {
+			t.Errorf("asked for (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNamesThatAreNoFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) {
+			if err := errors.Join(
+				os.Mkdir(b.path("sub.yaml"), 0o755),
+				os.Symlink("nowhere", b.path("link.yaml")),
+				mkfifo(b.path("pipe.yaml")),
+				os.WriteFile(b.path("sub.yaml/inner.yaml"), []byte(web("inner", "1")), 0o644),
+			); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.after(settled)
+		b.wantPods()
+		b.wantStates("link.yaml invalid", "pipe.yaml ignored", "sub.yaml ignored")
+	})
+}
+
+func mkfifo(path string) error { return syscall.Mkfifo(path, 0o644) }

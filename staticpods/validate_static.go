@@ -1,0 +1,148 @@
+package staticpods
+
+import (
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// validateStatic refuses what a static pod cannot have, because it lives on an
+// API object that the node may not get. The messages are the kubelet's.
+func validateStatic(f *findings, pod *corev1.Pod) {
+	const may = "static pods may not reference %s"
+	s := &pod.Spec
+	if s.ServiceAccountName != "" {
+		f.add("spec.serviceAccountName", may, "serviceaccounts")
+	}
+	if len(s.ImagePullSecrets) > 0 {
+		f.add("spec.imagePullSecrets", may, "secrets")
+	}
+	if len(s.ResourceClaims) > 0 {
+		f.add("spec.resourceClaims", may, "resourceclaims")
+	}
+	for i := range s.Volumes {
+		field, what := staticVolume(&s.Volumes[i].VolumeSource)
+		if what != "" {
+			f.add(fmt.Sprintf("spec.volumes[%d].%s", i, field), may, what)
+		}
+		if p := s.Volumes[i].Projected; p != nil {
+			staticProjected(f, fmt.Sprintf("spec.volumes[%d].projected", i), p)
+		}
+	}
+	eachContainer(s, func(path string, c *corev1.Container, _ bool) { staticEnv(f, path, c) })
+	if _, ok := pod.Annotations[annotationMirror]; ok {
+		f.add("metadata.annotations["+annotationMirror+"]", "marks the mirror pod of a static pod; remove it")
+	}
+}
+
+// staticVolume returns the field and the kind of object that a volume needs from
+// the API server, or a volume type that needs it for credentials.
+func staticVolume(v *corev1.VolumeSource) (field, what string) {
+	switch {
+	case v.ConfigMap != nil:
+		return "configMap", "configmaps"
+	case v.Secret != nil:
+		return "secret", "secrets"
+	case v.CSI != nil:
+		return "csi", "csi volumes"
+	case v.PersistentVolumeClaim != nil:
+		return "persistentVolumeClaim", "persistentvolumeclaims"
+	case v.Ephemeral != nil:
+		return "ephemeral", "ephemeral volumes"
+	case v.AzureFile != nil:
+		return "azureFile", "azurefile volumes"
+	case v.Glusterfs != nil:
+		return "glusterfs", "glusterfs volumes"
+	}
+	return secretRef(v)
+}
+
+// secretRef finds a volume type whose optional secretRef is set.
+func secretRef(v *corev1.VolumeSource) (field, what string) {
+	switch {
+	case v.CephFS != nil && v.CephFS.SecretRef != nil:
+		field = "cephfs"
+	case v.FlexVolume != nil && v.FlexVolume.SecretRef != nil:
+		field = "flexVolume"
+	case v.ISCSI != nil && v.ISCSI.SecretRef != nil:
+		field = "iscsi"
+	case v.RBD != nil && v.RBD.SecretRef != nil:
+		field = "rbd"
+	case v.ScaleIO != nil && v.ScaleIO.SecretRef != nil:
+		field = "scaleIO"
+	case v.StorageOS != nil && v.StorageOS.SecretRef != nil:
+		field = "storageos"
+	default:
+		return "", ""
+	}
+	return field + ".secretRef", "secrets"
+}
+
+func staticProjected(f *findings, path string, p *corev1.ProjectedVolumeSource) {
+	for i, src := range p.Sources {
+		for _, s := range []struct {
+			set         bool
+			field, what string
+		}{
+			{src.ConfigMap != nil, "configMap", "configmaps"},
+			{src.Secret != nil, "secret", "secrets"},
+			{src.ServiceAccountToken != nil, "serviceAccountToken", "serviceaccounts"},
+			{src.ClusterTrustBundle != nil, "clusterTrustBundle", "clustertrustbundles"},
+			{src.PodCertificate != nil, "podCertificate", "podcertificates"},
+		} {
+			if s.set {
+				f.add(fmt.Sprintf("%s.sources[%d].%s", path, i, s.field), "static pods may not reference %s", s.what)
+			}
+		}
+	}
+}
+
+func staticEnv(f *findings, path string, c *corev1.Container) {
+	for i := range c.EnvFrom {
+		at := fmt.Sprintf("%s.envFrom[%d].", path, i)
+		if c.EnvFrom[i].ConfigMapRef != nil {
+			f.add(at+"configMapRef", "static pods may not reference %s", "configmaps")
+		}
+		if c.EnvFrom[i].SecretRef != nil {
+			f.add(at+"secretRef", "static pods may not reference %s", "secrets")
+		}
+	}
+	for i := range c.Env {
+		from := c.Env[i].ValueFrom
+		if from == nil {
+			continue
+		}
+		at := fmt.Sprintf("%s.env[%d].valueFrom.", path, i)
+		if from.ConfigMapKeyRef != nil {
+			f.add(at+"configMapKeyRef", "static pods may not reference %s", "configmaps")
+		}
+		if from.SecretKeyRef != nil {
+			f.add(at+"secretKeyRef", "static pods may not reference %s", "secrets")
+		}
+	}
+}
+
+// eachContainer calls fn for every container of the pod with its path in the
+// manifest; init is true for init containers.
+func eachContainer(s *corev1.PodSpec, fn func(path string, c *corev1.Container, init bool)) {
+	for i := range s.InitContainers {
+		fn(fmt.Sprintf("spec.initContainers[%d]", i), &s.InitContainers[i], true)
+	}
+	for i := range s.Containers {
+		fn(fmt.Sprintf("spec.containers[%d]", i), &s.Containers[i], false)
+	}
+}
+
+// sourcesOf returns the names of the fields that are set in a struct of pointers,
+// such as the source of a volume: one must be.
+func sourcesOf(v any) []string {
+	rv := reflect.ValueOf(v)
+	var set []string
+	for i := range rv.NumField() {
+		if f := rv.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			set = append(set, jsonName(rv.Type().Field(i)))
+		}
+	}
+	return set
+}

@@ -1,0 +1,97 @@
+package staticpods
+
+import (
+	"path/filepath"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watcher tells that something may have changed under a path. It only speeds a
+// source up: what it misses, the next periodic look finds.
+type watcher interface {
+	// Wake delivers a value after changes. It is never closed.
+	Wake() <-chan struct{}
+	// Follow is called after each look: dev and ino are those of what the path
+	// leads to now, zero when there is nothing.
+	Follow(dev, ino uint64) error
+	Close() error
+}
+
+// inotify watches a directory, or the directory of a file, and the parent of the
+// path, where a link to another directory or a new path appears.
+type inotify struct {
+	path     string
+	fs       *fsnotify.Watcher
+	wake     chan struct{}
+	done     chan struct{}
+	dev, ino uint64
+}
+
+// newInotify opens an inotify instance. Its limit per user is
+// fs.inotify.max_user_instances.
+func newInotify(path string) (watcher, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	n := &inotify{path: path, fs: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go n.forward()
+	return n, nil
+}
+
+// forward ends when Close has closed the channels of the library.
+func (n *inotify) forward() {
+	defer close(n.done)
+	events, errs := n.fs.Events, n.fs.Errors
+	for events != nil || errs != nil {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				events = nil
+				continue
+			}
+			if !n.concerns(e.Name) {
+				continue
+			}
+		case _, ok := <-errs: // an overflow: look again, that is what the events were for
+			if !ok {
+				errs = nil
+				continue
+			}
+		}
+		select {
+		case n.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// concerns leaves out the neighbours of the path in its parent.
+func (n *inotify) concerns(name string) bool {
+	return name == n.path || filepath.Dir(name) == n.path
+}
+
+func (n *inotify) Wake() <-chan struct{} { return n.wake }
+
+func (n *inotify) Follow(dev, ino uint64) error {
+	if dev == n.dev && ino == n.ino && n.dev != 0 {
+		return nil
+	}
+	_ = n.fs.Remove(n.path) // the watch of what the path led to before, if any
+	n.dev, n.ino = 0, 0
+	err := n.fs.Add(filepath.Dir(n.path))
+	if ino == 0 {
+		return err
+	}
+	if err := n.fs.Add(n.path); err != nil {
+		return err
+	}
+	n.dev, n.ino = dev, ino
+	return err
+}
+
+func (n *inotify) Close() error {
+	err := n.fs.Close()
+	<-n.done
+	return err
+}
