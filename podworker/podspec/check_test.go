@@ -32,8 +32,7 @@ func walk(t *testing.T, typ reflect.Type, seen map[string]bool) {
 	if isLeaf(typ) {
 		return
 	}
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for f := range typ.Fields() {
 		key := typ.Name() + "." + f.Name
 		if seen[key] {
 			continue

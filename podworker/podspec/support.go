@@ -1,5 +1,7 @@
 package podspec
 
+import "maps"
+
 // Support says what becomes of a field of a pod.
 type Support uint8
 
@@ -42,9 +44,7 @@ var fields = merge(podFields, containerFields, securityFields, volumeFields)
 func merge(tables ...map[string]rule) map[string]rule {
 	out := map[string]rule{}
 	for _, t := range tables {
-		for k, v := range t {
-			out[k] = v
-		}
+		maps.Copy(out, t)
 	}
 	return out
 }

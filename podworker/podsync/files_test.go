@@ -32,7 +32,8 @@ func withVolumes(host string) *corev1.Pod {
 // TestEverythingIsRemovedButUserData follows the directories of a pod, in whose
 // volume a container has left a link out of it.
 func TestEverythingIsRemovedButUserData(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		host := filepath.Join(m.dir, "data", "web")
 		pod := withVolumes(host)
 		a := m.agent(t)
@@ -71,7 +72,8 @@ func TestEverythingIsRemovedButUserData(t *testing.T) {
 }
 
 func TestHostPathOfTheWrongType(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		host := filepath.Join(m.dir, "data")
 		if err := os.WriteFile(host, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -91,7 +93,8 @@ func TestHostPathOfTheWrongType(t *testing.T) {
 }
 
 func TestLogLink(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		a := m.agent(t)
 		pod := newPod("web")
 		a.add(pod)
@@ -125,7 +128,8 @@ func TestTerminationMessages(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *machine) {
+			bubble(t, func(m *machine) {
+				t := m.t
 				for i := range tt.log {
 					tt.log[i].After = time.Duration(i+1) * time.Millisecond
 				}
@@ -165,7 +169,8 @@ func messageFile(t *testing.T, m *machine) string {
 
 // TestMessageIsNotFollowedOut replaces the file by a link to something secret.
 func TestMessageIsNotFollowedOut(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(5*time.Second, 1))
 		secret := filepath.Join(m.dir, "secret")
 		if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {

@@ -51,7 +51,7 @@ func (b *batch) ensureImage(ctx context.Context, c *corev1.Container) (image, *s
 		}
 	}
 	if policy == corev1.PullNever {
-		err := fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) //nolint:revive,staticcheck // the text of the status
+		err := fmt.Errorf("Container image %q is not present with pull policy of Never", c.Image) //nolint:staticcheck // the text of the status
 		b.warning(c, reasonNeverPull, err.Error())
 		return image{}, &startError{reason: reasonNeverPull, err: err}
 	}

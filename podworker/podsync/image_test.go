@@ -33,7 +33,8 @@ func TestPullPolicies(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *machine) {
+			bubble(t, func(m *machine) {
+				t := m.t
 				for _, name := range []string{absent, "img.example/new"} {
 					m.SetImage(runtimetest.Image{Name: name, Pull: &runtimetest.Pull{Takes: time.Second}})
 				}
@@ -57,7 +58,8 @@ func TestPullPolicies(t *testing.T) {
 }
 
 func TestPullBackoff(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetImage(runtimetest.Image{Name: "img.example/gone:1", Pull: &runtimetest.Pull{Err: status.Error(codes.NotFound, "no such image")}})
 		a := m.agent(t)
 		pod := newPod("web", corev1.Container{Name: "app", Image: "img.example/gone:1"})
@@ -80,7 +82,8 @@ func TestPullBackoff(t *testing.T) {
 }
 
 func TestPullIsWaitedForWithoutSecondPull(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetImage(runtimetest.Image{Name: "img.example/big:1", Pull: &runtimetest.Pull{Takes: 3 * time.Minute}})
 		a := m.agent(t)
 		pod := newPod("web", corev1.Container{Name: "app", Image: "img.example/big:1"})

@@ -12,7 +12,8 @@ import (
 )
 
 func TestPodStartsAndIsReady(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		a := m.agent(t)
 		pod := newPod("web")
 		a.add(pod)
@@ -47,7 +48,8 @@ func TestCrashBackoff(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *machine) {
+			bubble(t, func(m *machine) {
+				t := m.t
 				lives := []runtimetest.Life{}
 				for _, run := range tt.runs {
 					lives = append(lives, runtimetest.Exits(run, 1))
@@ -55,7 +57,7 @@ func TestCrashBackoff(t *testing.T) {
 				m.SetLives("app", append(lives, runtimetest.Life{})...)
 				a := m.agent(t)
 				a.add(newPod("crasher"))
-				pass(time.Hour)
+				pass(20 * time.Minute)
 				got := gaps(m, tt.runs)
 				for i, want := range tt.want {
 					if i >= len(got) || got[i] < want || got[i] > want+2*time.Second {
@@ -88,7 +90,8 @@ func gaps(m *machine, runs []time.Duration) []time.Duration {
 }
 
 func TestStatusWhileBackingOff(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(0, 3))
 		a := m.agent(t)
 		pod := newPod("crasher")
@@ -109,7 +112,8 @@ func TestStatusWhileBackingOff(t *testing.T) {
 }
 
 func TestRemovedPodStopsDuringBackoff(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(0, 1))
 		a := m.agent(t)
 		pod := newPod("crasher")
@@ -139,7 +143,8 @@ func TestRestartPolicies(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *machine) {
+			bubble(t, func(m *machine) {
+				t := m.t
 				m.SetLives("app", runtimetest.Exits(time.Second, tt.code))
 				a := m.agent(t)
 				pod := newPod("job")
@@ -171,7 +176,8 @@ func TestGracefulStop(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *machine) {
+			bubble(t, func(m *machine) {
+				t := m.t
 				m.SetLives("app", tt.life)
 				a := m.agent(t)
 				pod := newPod("web")
@@ -201,7 +207,8 @@ func TestGracefulStop(t *testing.T) {
 }
 
 func TestShorterGraceReachesTheRuntime(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Life{IgnoreTerm: true})
 		a := m.agent(t)
 		pod := newPod("hurry")

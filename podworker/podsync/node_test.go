@@ -31,6 +31,7 @@ const shell = "img.example/shell:1"
 // machine is what stays when the agent on it is restarted: a runtime and a disk.
 type machine struct {
 	*runtimetest.Server
+	t   *testing.T
 	dir string
 }
 
@@ -38,6 +39,7 @@ func newMachine(t *testing.T) *machine {
 	t.Helper()
 	return &machine{
 		Server: runtimetest.Start(t, runtimetest.Config{Images: []runtimetest.Image{{Name: shell}}}),
+		t:      t,
 		dir:    t.TempDir(),
 	}
 }
@@ -191,9 +193,9 @@ func (a *agent) told(reason string) []string {
 }
 
 // bubble runs a test in a bubble of fake time.
-func bubble(t *testing.T, test func(t *testing.T, m *machine)) {
+func bubble(t *testing.T, test func(m *machine)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newMachine(t)) })
+	synctest.Test(t, func(t *testing.T) { test(newMachine(t)) })
 }
 
 // pass lets time pass and the agent come to rest.

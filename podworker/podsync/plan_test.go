@@ -71,8 +71,9 @@ func instance(name, id string, attempt int32, state podstatus.State) podstatus.I
 }
 
 // exited is a run that ended some time ago after five seconds, with the back-off it
-// has recorded.
-func exited(name, id string, attempt, code int32, ago, step time.Duration) podstatus.Instance {
+// has recorded. The last digit of the id is the attempt.
+func exited(name, id string, code int32, ago, step time.Duration) podstatus.Instance {
+	attempt := int32(id[len(id)-1] - '0')
 	in := instance(name, id, attempt, podstatus.StateExited)
 	in.FinishedAt = noon.Add(-ago)
 	in.StartedAt = in.FinishedAt.Add(-5 * time.Second)
@@ -127,12 +128,12 @@ func TestPlanSandbox(t *testing.T) {
 		},
 		{
 			name: "dead, one succeeded", edit: policy(corev1.RestartPolicyOnFailure),
-			seen: podstatus.Observed{Sandboxes: []podstatus.Sandbox{deadSandbox("s0", 0)}, Containers: []podstatus.Instance{exited("a", "a0", 0, 0, time.Hour, 0), running("b", "b0")}},
+			seen: podstatus.Observed{Sandboxes: []podstatus.Sandbox{deadSandbox("s0", 0)}, Containers: []podstatus.Instance{exited("a", "a0", 0, time.Hour, 0), running("b", "b0")}},
 			want: "kill pod: pod sandbox is not ready\nrun sandbox, attempt 1: pod sandbox is not ready\nstart container b, attempt 1, then back off 0s\n",
 		},
 		{
 			name: "dead, all succeeded", edit: policy(corev1.RestartPolicyOnFailure),
-			seen: podstatus.Observed{Sandboxes: []podstatus.Sandbox{deadSandbox("s0", 0)}, Containers: []podstatus.Instance{exited("a", "a0", 0, 0, time.Hour, 0), exited("b", "b0", 0, 0, time.Hour, 0)}},
+			seen: podstatus.Observed{Sandboxes: []podstatus.Sandbox{deadSandbox("s0", 0)}, Containers: []podstatus.Instance{exited("a", "a0", 0, time.Hour, 0), exited("b", "b0", 0, time.Hour, 0)}},
 			want: "kill pod: pod sandbox is not ready\n",
 		},
 		{
@@ -155,9 +156,9 @@ func TestPlanContainers(t *testing.T) {
 	changed.Hash = "12345678"
 	stray := running("a", "a0")
 	stray.SandboxID = "s-old"
-	healthy := exited("a", "a7", 7, 1, time.Second, 160*time.Second)
+	healthy := exited("a", "a7", 1, time.Second, 160*time.Second)
 	healthy.StartedAt = healthy.FinishedAt.Add(-601 * time.Second)
-	foreign := exited("a", "a3", 3, 1, 10*time.Second, -1)
+	foreign := exited("a", "a3", 1, 10*time.Second, -1)
 	foreign.Hash = ""
 	created := instance("a", "a0", 0, podstatus.StateCreated)
 	young := created
@@ -185,18 +186,18 @@ func TestPlanContainers(t *testing.T) {
 			name: "in an old sandbox", seen: with(stray),
 			want: "stop container a (a0): Container a runs in an old sandbox, will be restarted\nstart container a, attempt 1, then back off 0s\n",
 		},
-		{name: "first crash", seen: with(exited("a", "a0", 0, 1, time.Millisecond, 0)), want: "start container a, attempt 1, then back off 10s\n"},
+		{name: "first crash", seen: with(exited("a", "a0", 1, time.Millisecond, 0)), want: "start container a, attempt 1, then back off 10s\n"},
 		{
-			name: "second crash", seen: with(exited("a", "a1", 1, 1, 4*time.Second, 10*time.Second)),
+			name: "second crash", seen: with(exited("a", "a1", 1, 4*time.Second, 10*time.Second)),
 			want: "let container a wait until 2026-06-01T12:00:06Z: CrashLoopBackOff\n",
 		},
-		{name: "second crash, waited", seen: with(exited("a", "a1", 1, 1, 10*time.Second, 10*time.Second)), want: "start container a, attempt 2, then back off 20s\n"},
-		{name: "at the limit", seen: with(exited("a", "a9", 9, 1, 300*time.Second, 300*time.Second)), want: "start container a, attempt 10, then back off 5m0s\n"},
-		{name: "lower limit", seen: with(exited("a", "a9", 9, 1, 3*time.Second, 300*time.Second)), in: Inputs{MaxBackoff: 3 * time.Second}, want: "start container a, attempt 10, then back off 3s\n"},
+		{name: "second crash, waited", seen: with(exited("a", "a1", 1, 10*time.Second, 10*time.Second)), want: "start container a, attempt 2, then back off 20s\n"},
+		{name: "at the limit", seen: with(exited("a", "a9", 1, 300*time.Second, 300*time.Second)), want: "start container a, attempt 10, then back off 5m0s\n"},
+		{name: "lower limit", seen: with(exited("a", "a9", 1, 3*time.Second, 300*time.Second)), in: Inputs{MaxBackoff: 3 * time.Second}, want: "start container a, attempt 10, then back off 3s\n"},
 		{name: "after a long run", seen: with(healthy), want: "start container a, attempt 8, then back off 10s\n"},
 		{name: "crash of a foreign container", seen: with(foreign), want: "let container a wait until 2026-06-01T12:00:30Z: CrashLoopBackOff\n"},
-		{name: "exit 0, on failure", edit: policy(corev1.RestartPolicyOnFailure), seen: with(exited("a", "a0", 0, 0, time.Second, 0))},
-		{name: "exit 1, never", edit: policy(corev1.RestartPolicyNever), seen: with(exited("a", "a0", 0, 1, time.Second, 0))},
+		{name: "exit 0, on failure", edit: policy(corev1.RestartPolicyOnFailure), seen: with(exited("a", "a0", 0, time.Second, 0))},
+		{name: "exit 1, never", edit: policy(corev1.RestartPolicyNever), seen: with(exited("a", "a0", 1, time.Second, 0))},
 	}
 	for i := range tests {
 		t.Run(tests[i].name, tests[i].run)
@@ -242,7 +243,7 @@ func TestPlanProbes(t *testing.T) {
 // TestPlanCollects keeps, of each name, the newest instance and the newest dead one.
 func TestPlanCollects(t *testing.T) {
 	old := func(name, id string, attempt int32, sandbox string) podstatus.Instance {
-		in := exited(name, id, attempt, 1, time.Duration(60-attempt)*time.Minute, 0)
+		in := exited(name, id, 1, time.Duration(60-attempt)*time.Minute, 0)
 		in.SandboxID = sandbox
 		return in
 	}
@@ -290,7 +291,7 @@ func BenchmarkPlan(b *testing.B) {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name, Image: "img:1"})
 		current := running(name, name+"-1")
 		current.RestartCount = 1
-		seen.Containers = append(seen.Containers, current, exited(name, name+"-0", 0, 1, 2*time.Hour, 0))
+		seen.Containers = append(seen.Containers, current, exited(name, name+"-0", 1, 2*time.Hour, 0))
 	}
 	seen.Sort()
 	b.ReportAllocs()

@@ -53,7 +53,8 @@ func probed() *corev1.Pod {
 }
 
 func TestProbesNeedAnEngine(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		a := m.agent(t)
 		pod := probed()
 		a.add(pod)
@@ -67,7 +68,8 @@ func TestProbesNeedAnEngine(t *testing.T) {
 }
 
 func TestProbesDecideReadinessAndRestart(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		p := &prober{results: map[podstatus.Probe]podstatus.Result{}}
 		a := m.agent(t, func(cfg *podsync.Config) { cfg.Prober = p })
 		pod := probed()
@@ -97,7 +99,8 @@ func TestProbesDecideReadinessAndRestart(t *testing.T) {
 }
 
 func TestReadinessSurvivesAgentRestart(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		p := &prober{results: map[podstatus.Probe]podstatus.Result{podstatus.Startup: podstatus.Success, podstatus.Readiness: podstatus.Success}}
 		a := m.agent(t, func(cfg *podsync.Config) { cfg.Prober = p })
 		pod := probed()

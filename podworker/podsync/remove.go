@@ -68,7 +68,7 @@ func removeTree(dir, name string) error {
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	if err := root.RemoveAll(name); err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}

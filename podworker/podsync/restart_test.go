@@ -19,7 +19,8 @@ import (
 )
 
 func TestAgentRestartRestartsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		a := m.agent(t)
 		pod := newPod("web")
 		a.add(pod)
@@ -39,7 +40,8 @@ func TestAgentRestartRestartsNothing(t *testing.T) {
 }
 
 func TestBackoffSurvivesAgentRestart(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(0, 1))
 		a := m.agent(t)
 		a.add(newPod("crasher"))
@@ -63,7 +65,8 @@ func TestBackoffSurvivesAgentRestart(t *testing.T) {
 
 // TestTakeOverFromAnotherKubelet has containers without a trace of this project.
 func TestTakeOverFromAnotherKubelet(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		pod := newPod("web")
 		foreign := m.config().Node
 		foreign.Instance = ""
@@ -118,7 +121,8 @@ func (m *machine) preload(t *testing.T, pod *corev1.Pod, node *podspec.Node, att
 }
 
 func TestDeadSandboxIsReplaced(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		a := m.agent(t)
 		pod := newPod("web")
 		a.add(pod)
@@ -143,7 +147,8 @@ func TestDeadSandboxIsReplaced(t *testing.T) {
 // TestNothingOfADeadSandboxIsStarted has what a power cut leaves: a dead sandbox with
 // a container that was never started, had exited or seems to run.
 func TestNothingOfADeadSandboxIsStarted(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		pod := newPod("reboot")
 		node := m.config().Node
 		sandbox, ids := m.preload(t, pod, &node, 0)
@@ -165,7 +170,8 @@ func TestNothingOfADeadSandboxIsStarted(t *testing.T) {
 }
 
 func TestContainerCreatedButNotStarted(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(time.Second, 4))
 		m.Inject("StartContainer", runtimetest.Fault{Hang: true})
 		a := m.agent(t)
@@ -190,7 +196,8 @@ func TestContainerCreatedButNotStarted(t *testing.T) {
 // TestFailedStartShowsLate has a runtime that lists a container whose start failed as
 // created for a while: no second one may be made.
 func TestFailedStartShowsLate(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Life{StartError: "exec: no such file or directory"})
 		m.Inject("ContainerStatus", runtimetest.Fault{Edit: staleUntil(time.Now().Add(3 * time.Second))})
 		a := m.agent(t)
@@ -218,7 +225,8 @@ func TestNamesReserved(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *machine) {
+			bubble(t, func(m *machine) {
+				t := m.t
 				m.Inject(tt.create, runtimetest.Fault{Times: 1, Late: true, Err: status.Error(codes.DeadlineExceeded, "too late")})
 				// It stays hidden until the second attempt is under way.
 				m.Inject(tt.list, runtimetest.Fault{Times: 3, Match: byUIDOnly, Edit: emptyList})
@@ -238,7 +246,8 @@ func TestNamesReserved(t *testing.T) {
 }
 
 func TestHungPodDelaysNoOther(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.Inject("RunPodSandbox", runtimetest.Fault{Hang: true, Match: func(req protoMessage) bool {
 			return req.(*runtimeapi.RunPodSandboxRequest).GetConfig().GetMetadata().GetName() == "hung"
 		}})
@@ -261,7 +270,8 @@ func TestHungPodDelaysNoOther(t *testing.T) {
 }
 
 func TestLogNumbersGoOn(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(time.Second, 1))
 		dir := filepath.Join(m.logs(), "default_logs_uid-logs", "app")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -293,7 +303,8 @@ func TestLogNumbersGoOn(t *testing.T) {
 }
 
 func TestStopIsRetriedWhileTheRuntimeFails(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		a := m.agent(t)
 		grace := int64(5)
 		pod := newPod("orphan")
@@ -328,7 +339,8 @@ func TestStopIsRetriedWhileTheRuntimeFails(t *testing.T) {
 // TestPutBackRunsAgain removes a pod whose policy is Never and puts the same UID
 // back: it is a new life, which runs.
 func TestPutBackRunsAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		a := m.agent(t)
 		pod := newPod("job")
 		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -349,7 +361,8 @@ func TestPutBackRunsAgain(t *testing.T) {
 // TestStrangersAreLeftAlone has the pod of another agent, of which only the runtime
 // knows.
 func TestStrangersAreLeftAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		node := m.config().Node
 		node.Instance = "agent-2"
 		pod := newPod("stranger")
@@ -381,7 +394,8 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 }
 
 func TestOwnOrphanIsStopped(t *testing.T) {
-	bubble(t, func(t *testing.T, m *machine) {
+	bubble(t, func(m *machine) {
+		t := m.t
 		node := m.config().Node
 		pod := newPod("orphan")
 		m.preload(t, pod, &node, 0)
