@@ -82,10 +82,9 @@ type Backend struct {
 	entries     map[proxier.Key]*entry
 	refs        counts
 	numbers     numbers
-	// newest is the highest generation that may be in force; those above are
-	// remains of a failed Reset. affinity is the generation that made the map of
-	// pinned clients; 0 means none yet.
-	newest   int
+	// building is the generation that a Reset is building or has failed to build;
+	// 0 means none. affinity is the one that made the map of pinned clients.
+	building int
 	affinity int
 	// affinitySize is how many pinned clients a family may have.
 	affinitySize uint32
@@ -334,7 +333,7 @@ func (b *Backend) buffer(c *nft.Conn, ops []op) error {
 // Cleanup implements proxier.Backend: it deletes the tables. Nothing else is
 // ever made, and what others have put into the tables goes too.
 func (b *Backend) Cleanup(ctx context.Context) error {
-	b.inForce, b.entries, b.newest, b.affinity = false, nil, 0, 0
+	b.inForce, b.entries, b.building, b.affinity = false, nil, 0, 0
 	var errs []error
 	for _, f := range []proxier.Family{proxier.IPv4, proxier.IPv6} {
 		c, err := b.connect()

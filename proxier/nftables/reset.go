@@ -29,11 +29,11 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 	if err != nil {
 		return err
 	}
-	if b.newest > 0 {
-		b.sweep(ctx, found.above(b.newest))
-	}
 	number := found.highest() + 1
-	b.newest = max(b.newest, found.highest())
+	if b.building != 0 {
+		b.sweep(ctx, found.cut(b.building))
+	}
+	b.building = number
 	if err := b.begin(ctx, number, found); err != nil {
 		return fmt.Errorf("begin generation %d: %w", number, err)
 	}
@@ -46,7 +46,7 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 	if err := b.flush(ctx); err != nil {
 		return fmt.Errorf("put generation %d in force: %w", number, err)
 	}
-	b.newest = number
+	b.building = 0
 	b.sweep(ctx, found)
 	return nil
 }
@@ -174,15 +174,17 @@ func (s survey) highest() int {
 	return top
 }
 
-// above returns the part of s with generations above a number.
-func (s survey) above(number int) survey {
+// cut takes one generation out of s and returns it.
+func (s survey) cut(number int) survey {
 	out := make(survey, len(s))
 	for f, n := range s {
-		part := &names{table: n.table, sets: maps.Clone(n.sets), chains: maps.Clone(n.chains)}
-		old := func(g int, _ []string) bool { return g <= number }
-		maps.DeleteFunc(part.sets, old)
-		maps.DeleteFunc(part.chains, old)
-		out[f] = part
+		out[f] = &names{
+			table:  n.table,
+			sets:   map[int][]string{number: n.sets[number]},
+			chains: map[int][]string{number: n.chains[number]},
+		}
+		delete(n.sets, number)
+		delete(n.chains, number)
 	}
 	return out
 }

@@ -1,0 +1,256 @@
+//go:build linux
+
+package nftables
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodekit-go/nodekit/internal/netnstest"
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// traffic connects to addr without pause until the returned function is called,
+// which returns how many connections were tried and fails the test for each
+// that found no endpoint.
+func traffic(t *testing.T, ns *netnstest.NS, addr string) (stop func() int) {
+	t.Helper()
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	n := 0
+	wg.Go(func() {
+		for !done.Load() {
+			n++
+			if line, err := exchange(ns, "tcp", addr); err != nil {
+				t.Errorf("connection %d to %s: %q, %v", n, addr, line, err)
+			}
+		}
+	})
+	return func() int {
+		done.Store(true)
+		wg.Wait()
+		return n
+	}
+}
+
+func TestTrafficGoesOnDuringResetsAndDeltas(t *testing.T) {
+	w := newWorld(t)
+	serveBoth(t, w)
+	three := service("web", proxier.TCP, "10.96.0.10:80", both4...)
+	two := service("web", proxier.TCP, "10.96.0.10:80", on("10.244.1.11:8080"), far("10.244.2.15:8080"))
+	three6 := service("web", proxier.TCP, "[fd00:96::10]:80", both6...)
+	two6 := service("web", proxier.TCP, "[fd00:96::10]:80", on("[fd00:1::11]:8080", "[fd00:1::12]:8080"))
+	many := manyServices(300, 2)
+	b := newBackend(t, w.node, Config{Local: podNet()})
+	reset(t, b, append(many, three, three6)...)
+	stop4, stop6 := traffic(t, w.client, "10.96.0.10:80"), traffic(t, w.pod2, "[fd00:96::10]:80")
+	for range 20 {
+		update(t, b, two, two6)
+		reset(t, b, append(many, two, two6)...)
+		update(t, b, three, three6)
+		reset(t, b, append(many, three, three6)...)
+	}
+	// A new process knows nothing of the generations before it.
+	again := newBackend(t, w.node, Config{Local: podNet()})
+	reset(t, again, append(many, three, three6)...)
+	if n4, n6 := stop4(), stop6(); n4 < 40 || n6 < 40 {
+		t.Errorf("%d and %d connections were tried, too few to show anything", n4, n6)
+	}
+}
+
+func TestResetLeavesOneGeneration(t *testing.T) {
+	w := newWorld(t)
+	b := newBackend(t, w.node, Config{})
+	ports := []*proxier.ServicePort{
+		service("web", proxier.TCP, "10.96.0.10:80", both4...),
+		service("sticky", proxier.TCP, "10.96.0.11:80", append(both4, sticky(time.Hour))...),
+	}
+	reset(t, b, ports...)
+	want := namesIn(t, b)
+	update(t, b, service("web", proxier.TCP, "10.96.0.10:80", on("10.244.1.11:8080")))
+	reset(t, b, ports...)
+	if diff := cmp.Diff(want, namesIn(t, b)); diff != "" {
+		t.Errorf("names after another reset (-want +got):\n%s", diff)
+	}
+	again := newBackend(t, w.node, Config{})
+	reset(t, again, ports...)
+	if diff := cmp.Diff(want, namesIn(t, again)); diff != "" {
+		t.Errorf("names after a reset by another process (-want +got):\n%s", diff)
+	}
+}
+
+// namesIn returns the names in the tables without the number of their
+// generation.
+func namesIn(t *testing.T, b *Backend) []string {
+	t.Helper()
+	var out []string
+	found, err := b.survey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for f, n := range found {
+		for _, name := range append(flatten(n.sets), flatten(n.chains)...) {
+			_, name, _ = strings.Cut(name, "/")
+			out = append(out, f.String()+" "+name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestRemainsOfAFailedResetGo(t *testing.T) {
+	w := newWorld(t)
+	b := newBackend(t, w.node, Config{})
+	web := service("web", proxier.TCP, "10.96.0.10:80", both4...)
+	reset(t, b, web)
+	want := namesIn(t, b)
+	found, err := b.survey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.building = found.highest() + 1
+	if err := b.begin(t.Context(), b.building, found); err != nil {
+		t.Fatal(err)
+	}
+	reset(t, b, web)
+	if diff := cmp.Diff(want, namesIn(t, b)); diff != "" {
+		t.Errorf("names after a reset that follows a failed one (-want +got):\n%s", diff)
+	}
+}
+
+func TestApplyNeedsAStateInForce(t *testing.T) {
+	w := newWorld(t)
+	b := newBackend(t, w.node, Config{})
+	web := service("web", proxier.TCP, "10.96.0.10:80", both4...)
+	d := proxier.Delta{Update: []*proxier.ServicePort{web}}
+	if err := b.Apply(t.Context(), d); err == nil {
+		t.Error("Apply before Reset succeeded")
+	}
+	reset(t, b)
+	// Somebody deletes the table: the next delta fails, and the next reset repairs.
+	other := newBackend(t, w.node, Config{})
+	if err := other.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := b.Apply(t.Context(), d); err == nil {
+			t.Error("Apply to a deleted table succeeded")
+		}
+	}
+	reset(t, b, web)
+	serveBoth(t, w)
+	if got := ask(t, w.client, "tcp", "10.96.0.10:80"); got.from == "timeout" {
+		t.Error("no answer after the repair")
+	}
+}
+
+func TestApplyEndsWithItsContext(t *testing.T) {
+	w := newWorld(t)
+	b := newBackend(t, w.node, Config{})
+	reset(t, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := proxier.Delta{Update: []*proxier.ServicePort{service("web", proxier.TCP, "10.96.0.10:80", both4...)}}
+	if err := b.Apply(ctx, d); err == nil {
+		t.Error("Apply with a canceled context succeeded")
+	}
+	reset(t, b, d.Update...)
+}
+
+func TestCleanupLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.node.Run("nft", "add", "table", "ip", "stranger"); err != nil {
+		t.Skipf("nft: %v", err)
+	}
+	before := listing(t, w.node)
+	b := newBackend(t, w.node, Config{Local: podNet()})
+	reset(t, b, kitchenSink()...)
+	// By another process than the one that programmed.
+	other := newBackend(t, w.node, Config{})
+	for range 2 {
+		if err := other.Cleanup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(before, listing(t, w.node)); diff != "" {
+		t.Errorf("ruleset after Cleanup (-want +got):\n%s", diff)
+	}
+}
+
+// kitchenSink is a State with every feature at once.
+func kitchenSink() []*proxier.ServicePort {
+	return []*proxier.ServicePort{
+		service("web", proxier.TCP, "10.96.0.10:80", append(both4, at(proxier.NodePort, "", 30080),
+			at(proxier.ExternalIP, "192.0.2.11", 80), at(proxier.LoadBalancer, "192.0.2.10", 80),
+			sources("198.51.100.0/24", "203.0.113.7/32"))...),
+		service("web", proxier.UDP, "10.96.0.10:80", both4...),
+		service("web", proxier.SCTP, "10.96.0.10:80", both4...),
+		service("web", proxier.TCP, "[fd00:96::10]:80", append(both6, at(proxier.LoadBalancer, "2001:db8::70", 80),
+			sources("2001:db8:f::/64"))...),
+		localOnly(on("10.244.1.11:8080"), far("10.244.2.15:8080")),
+		service("sticky", proxier.TCP, "10.96.0.60:80", append(both4, sticky(time.Hour), at(proxier.NodePort, "", 30060))...),
+		service("sticky", proxier.TCP, "[fd00:96::60]:80", append(both6, sticky(time.Hour), externalPolicyLocal,
+			at(proxier.ExternalIP, "2001:db8::71", 80))...),
+		service("none", proxier.TCP, "10.96.0.20:80", at(proxier.NodePort, "", 30020)),
+		service("internal", proxier.TCP, "10.96.0.21:80", far("10.244.2.15:8080"), internalPolicyLocal),
+	}
+}
+
+// The oldest nft that distributions ship prints everything that is programmed.
+func TestNftListsTheRuleset(t *testing.T) {
+	w := newWorld(t)
+	b := newBackend(t, w.node, Config{Local: podNet()})
+	reset(t, b, kitchenSink()...)
+	got := listing(t, w.node)
+	for _, want := range []string{
+		"table ip nodekit-proxy {",
+		"table ip6 nodekit-proxy {",
+		"10.96.0.10 . tcp . 80 : goto g1/cluster-lb-3",
+		"ip daddr . meta l4proto . th dport vmap @g1/services",
+		"dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 map @g1/endpoints",
+		"dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 3 map @g1/endpoints",
+		"type nat hook prerouting priority dstnat; policy accept;",
+		"ct state new",
+		"masquerade fully-random",
+		"update @g1/affinity",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nft list ruleset has no %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}
+
+// At equal priority the chain that was registered last rewrites first. A switch
+// of the proxy's mode relies on it: the new one is programmed before the old
+// one is cleaned.
+func TestChainRegisteredLastRewritesFirst(t *testing.T) {
+	w := newWorld(t)
+	serveBoth(t, w)
+	const vip = "10.96.0.10:80"
+	old := newBackend(t, w.node, Config{Table: "old-proxy"})
+	reset(t, old, service("web", proxier.TCP, vip, on("10.244.1.11:8080")))
+	if got := ask(t, w.client, "tcp", vip).from; got != "10.244.1.11:8080" {
+		t.Fatalf("before: %s", got)
+	}
+	next := newBackend(t, w.node, Config{Table: "new-proxy"})
+	reset(t, next, service("web", proxier.TCP, vip, on("10.244.1.12:8080")))
+	if got := ask(t, w.client, "tcp", vip).from; got != "10.244.1.12:8080" {
+		t.Errorf("with both tables: %s answers, want the endpoint of the newer table", got)
+	}
+	if err := old.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, w.client, "tcp", vip).from; got != "10.244.1.12:8080" {
+		t.Errorf("with the newer table alone: %s", got)
+	}
+}
