@@ -1,69 +1,235 @@
 package runtimetest_test
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
-func sandboxConfig(name string) *runtimeapi.PodSandboxConfig {
-	return &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
-		Labels:   map[string]string{"io.kubernetes.pod.uid": "uid-" + name},
-	}
-}
-
-func containerConfig(name string, attempt uint32) *runtimeapi.ContainerConfig {
-	return &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt},
-		Image:    &runtimeapi.ImageSpec{Image: "img.example/web:1"},
-	}
-}
-
-func TestLifeInABubble(t *testing.T) {
+func TestRestartThatKeepsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := runtimetest.Start(t, runtimetest.Config{Images: []runtimetest.Image{{Name: "img.example/web:1"}}})
-		s.SetLives("app", runtimetest.Exits(time.Hour, 3))
-		c := s.Client(t)
-		ctx := t.Context()
-		sb, err := c.RunPodSandbox(ctx, sandboxConfig("web"), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, err := c.CreateContainer(ctx, sb, containerConfig("app", 0), sandboxConfig("web"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.StartContainer(ctx, id); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour + time.Second)
-		st, err := c.ContainerStatus(ctx, id, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if st.Status.State != runtimeapi.ContainerState_CONTAINER_EXITED || st.Status.ExitCode != 3 {
-			t.Errorf("after an hour: %v", st.Status)
-		}
-		s.WantChanges(t, "RunPodSandbox default/web", "CreateContainer default/web/app", "StartContainer default/web/app")
+		w := newWorld(t, runtimetest.Config{})
+		w.server.SetLives("short", runtimetest.Exits(time.Minute, 4))
+		sandbox := w.run(sandboxConfig("web"))
+		short, long := w.start(sandbox, containerConfig("short", 0)), w.start(sandbox, containerConfig("long", 0))
+		w.server.Down()
+		w.server.Down()
+		time.Sleep(time.Hour)
+		w.must(w.server.Up())
+		w.must(w.server.Up())
+		time.Sleep(4 * time.Second)
+		w.wantState(short, "Error, code 4, after 1m0s")
+		w.wantState(long, "running")
 	})
 }
 
-func TestUnixSocket(t *testing.T) {
-	s := runtimetest.StartUnix(t, runtimetest.Config{})
-	c := s.Client(t)
-	if _, err := c.RunPodSandbox(t.Context(), sandboxConfig("web"), ""); err != nil {
-		t.Fatal(err)
+func TestRestartThatForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, runtimetest.Config{})
+		before := w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
+		w.server.Down()
+		w.server.Forget()
+		w.must(w.server.Up())
+		time.Sleep(4 * time.Second)
+		snap, err := w.client.Snapshot(t.Context())
+		w.must(err)
+		if len(snap.Pods) != 0 {
+			t.Errorf("the runtime remembers %v", snap.Pods)
+		}
+		after := w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
+		if before == after {
+			t.Errorf("the id %s was given twice", after)
+		}
+	})
+}
+
+func TestCloseEndsRunningContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, runtimetest.Config{})
+		w.server.SetLives("app", runtimetest.Exits(time.Hour, 0))
+		w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
+		w.server.Close()
+		w.server.Close()
+		if _, err := w.client.Snapshot(t.Context()); !errors.Is(err, runtime.ErrRuntimeDown) {
+			t.Errorf("error after Close is %v, want ErrRuntimeDown", err)
+		}
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	w := newWorld(t, runtimetest.Config{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.2.0/30"), netip.MustParsePrefix("fd00::/64")}})
+	address := func(id string) string {
+		st, err := w.client.PodSandboxStatus(t.Context(), id, false)
+		w.must(err)
+		all := []string{st.GetStatus().GetNetwork().GetIp()}
+		for _, more := range st.GetStatus().GetNetwork().GetAdditionalIps() {
+			all = append(all, more.GetIp())
+		}
+		return strings.Join(all, " ")
 	}
-	snap, err := c.Snapshot(t.Context())
+	for i, want := range []string{"10.1.2.2 fd00::2", "10.1.2.3 fd00::3"} {
+		if got := address(w.run(sandboxConfig(fmt.Sprint("web", i)))); got != want {
+			t.Errorf("addresses are %q, want %q", got, want)
+		}
+	}
+	if _, err := w.client.RunPodSandbox(t.Context(), sandboxConfig("web2"), ""); err == nil || !strings.Contains(err.Error(), "no address left in 10.1.2.0/30") {
+		t.Errorf("error without addresses is %v", err)
+	}
+	if got := address(w.run(hostNetwork("host"))); got != "" {
+		t.Errorf("address on the host's network is %q, want none", got)
+	}
+}
+
+func hostNetwork(name string) *runtimeapi.PodSandboxConfig {
+	config := sandboxConfig(name)
+	config.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
+	}}
+	return config
+}
+
+func TestNetworkProblem(t *testing.T) {
+	w := newWorld(t, runtimetest.Config{})
+	networkReady := func() *runtimeapi.RuntimeCondition {
+		st, err := w.client.Status(t.Context(), false)
+		w.must(err)
+		for _, c := range st.GetStatus().GetConditions() {
+			if c.GetType() == runtimeapi.NetworkReady {
+				return c
+			}
+		}
+		t.Fatal("no condition NetworkReady")
+		return nil
+	}
+	w.server.SetNetworkProblem("no plugin")
+	if c := networkReady(); c.GetStatus() || c.GetReason() != "NetworkPluginNotReady" || !strings.Contains(c.GetMessage(), "no plugin") {
+		t.Errorf("condition is %v", c)
+	}
+	if _, err := w.client.RunPodSandbox(t.Context(), sandboxConfig("web"), ""); err == nil {
+		t.Error("a sandbox started without a network")
+	}
+	w.run(hostNetwork("host"))
+	w.server.SetNetworkProblem("")
+	if c := networkReady(); !c.GetStatus() {
+		t.Errorf("condition is %v", c)
+	}
+	w.run(sandboxConfig("web"))
+}
+
+func TestRequestsThatNoClientMayMake(t *testing.T) {
+	w := newWorld(t, runtimetest.Config{})
+	sandbox := w.run(sandboxConfig("web"))
+	nameless := containerConfig("", 0)
+	imageless := containerConfig("app", 0)
+	imageless.Image = nil
+	for name, call := range map[string]func() error{
+		"sandbox without metadata": func() error {
+			_, err := w.client.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{}, "")
+			return err
+		},
+		"container without a name": func() error {
+			_, err := w.client.CreateContainer(t.Context(), sandbox, nameless, sandboxConfig("web"))
+			return err
+		},
+		"container without an image": func() error {
+			_, err := w.client.CreateContainer(t.Context(), sandbox, imageless, sandboxConfig("web"))
+			return err
+		},
+		"container without its sandbox's configuration": func() error {
+			_, err := w.client.CreateContainer(t.Context(), sandbox, containerConfig("app", 0), nil)
+			return err
+		},
+		"command without words": func() error {
+			_, _, err := w.client.ExecSync(t.Context(), w.start(sandbox, containerConfig("app", 0)), nil, 0)
+			return err
+		},
+	} {
+		if err := call(); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: error is %v, want InvalidArgument", name, err)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	if _, err := runtimetest.New(runtimetest.Config{PodCIDRs: make([]netip.Prefix, 1)}); err == nil {
+		t.Error("an invalid prefix was accepted")
+	}
+	s, err := runtimetest.New(runtimetest.Config{Socket: filepath.Join(t.TempDir(), "no", "such", "dir")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(snap.Pods) != 1 {
-		t.Errorf("snapshot has %d pods, want 1", len(snap.Pods))
+	defer s.Close()
+	if s.Up() == nil {
+		t.Error("a socket was made in a directory that does not exist")
 	}
+}
+
+func TestUnixSocketSurvivesARestart(t *testing.T) {
+	s := runtimetest.StartUnix(t, runtimetest.Config{})
+	for range 3 {
+		if _, err := s.Client(t).Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.Down()
+		if err := s.Up(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Many agents at once, and a runtime that goes away under them: nothing may race, hang
+// or be left.
+func TestManyClients(t *testing.T) {
+	s := runtimetest.StartUnix(t, runtimetest.Config{Images: []runtimetest.Image{{Name: image}}})
+	s.SetLives("app", runtimetest.Exits(time.Millisecond, 1))
+	c := s.Client(t)
+	var pods sync.WaitGroup
+	for i := range 20 {
+		pods.Go(func() {
+			pod := sandboxConfig(fmt.Sprint("pod", i))
+			for attempt := range uint32(10) {
+				pod.Metadata.Attempt = attempt
+				live(t, c, pod)
+			}
+		})
+	}
+	for range 3 {
+		s.Down()
+		if err := s.Up(); err != nil {
+			t.Error(err)
+		}
+	}
+	pods.Wait()
+}
+
+// live is a pod's life, in which every call may find the runtime down.
+func live(t *testing.T, c *runtime.Client, pod *runtimeapi.PodSandboxConfig) {
+	ctx := t.Context()
+	tolerate := func(err error) {
+		if err != nil && !errors.Is(err, runtime.ErrRuntimeDown) && !errors.Is(err, runtime.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+	sandbox, err := c.RunPodSandbox(ctx, pod, "")
+	tolerate(err)
+	id, err := c.CreateContainer(ctx, sandbox, containerConfig("app", 0), pod)
+	tolerate(err)
+	tolerate(c.StartContainer(ctx, id))
+	_, err = c.Snapshot(ctx)
+	tolerate(err)
+	tolerate(c.StopContainer(ctx, id, 1))
+	tolerate(c.RemovePodSandbox(ctx, sandbox))
 }
