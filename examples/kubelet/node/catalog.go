@@ -1,0 +1,128 @@
+package node
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/staticpods"
+)
+
+// catalog is the set of pods that have to run, and the newest status of each.
+type catalog struct {
+	mu sync.Mutex // guards the fields below
+	// heard is true once the source has delivered; before that nothing is absent.
+	heard    bool
+	pods     map[types.UID]*corev1.Pod
+	statuses map[types.UID]corev1.PodStatus
+}
+
+// newCatalog returns a catalog that has heard nothing.
+func newCatalog() *catalog {
+	return &catalog{pods: map[types.UID]*corev1.Pod{}, statuses: map[types.UID]corev1.PodStatus{}}
+}
+
+// replace takes the whole set and returns the pods that are new or changed, in the
+// order of the set.
+func (c *catalog) replace(pods []*corev1.Pod) []*corev1.Pod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var changed []*corev1.Pod
+	next := make(map[types.UID]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		if old := c.pods[pod.UID]; old == nil || differ(old, pod) {
+			changed = append(changed, pod)
+		}
+		next[pod.UID] = pod
+	}
+	c.pods, c.heard = next, true
+	maps.DeleteFunc(c.statuses, func(uid types.UID, _ corev1.PodStatus) bool { return next[uid] == nil })
+	return changed
+}
+
+// differ reports whether a new version of a pod means something else than the old
+// one. When a source first saw it, and its status, do not matter.
+func differ(a, b *corev1.Pod) bool {
+	return !equality.Semantic.DeepEqual(a.Spec, b.Spec) ||
+		!equality.Semantic.DeepEqual(a.DeletionTimestamp, b.DeletionTimestamp) ||
+		!equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
+		a.Name != b.Name || a.Namespace != b.Namespace ||
+		!maps.Equal(a.Labels, b.Labels) ||
+		!maps.Equal(stated(a.Annotations), stated(b.Annotations))
+}
+
+// stated returns the annotations without those the node writes for itself.
+func stated(annotations map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	delete(out, staticpods.AnnotationSeen)
+	delete(out, staticpods.AnnotationSource)
+	return out
+}
+
+// ready reports whether the whole set is known.
+func (c *catalog) ready() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heard
+}
+
+// wants reports whether a pod has to run, or may have to: before the source has
+// delivered that is so for every pod.
+func (c *catalog) wants(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.heard || c.pods[uid] != nil
+}
+
+// uids returns the UIDs of the set at this moment.
+func (c *catalog) uids() iter.Seq[types.UID] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Values(slices.Collect(maps.Keys(c.pods)))
+}
+
+// setStatus takes the newest status of a pod. Those of pods that are not in the set
+// any more are dropped.
+func (c *catalog) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pods[pod.UID] != nil {
+		c.statuses[pod.UID] = status
+	}
+}
+
+// status returns the newest status of a pod, false if there is none yet.
+func (c *catalog) status(uid types.UID) (corev1.PodStatus, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.statuses[uid]
+	return s, ok
+}
+
+// list returns the set with its statuses, sorted by namespace and name.
+func (c *catalog) list() *corev1.PodList {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := &corev1.PodList{
+		TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
+		Items:    make([]corev1.Pod, 0, len(c.pods)),
+	}
+	for uid, pod := range c.pods {
+		item := *pod.DeepCopy()
+		if s, ok := c.statuses[uid]; ok {
+			item.Status = *s.DeepCopy()
+		}
+		list.Items = append(list.Items, item)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return list
+}

@@ -1,0 +1,219 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/runtime"
+	"github.com/nodekit-go/nodekit/staticpods"
+)
+
+// Runtime is the container runtime of a node. *runtime.Client is one.
+type Runtime interface {
+	podsync.Runtime
+	// Snapshot lists what there is.
+	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
+	// Version and Status are the CRI calls of these names.
+	Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error)
+	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
+	// Close ends the connection; calls in flight fail.
+	Close() error
+}
+
+// Source delivers the whole set of pods that have to run here. *staticpods.Source
+// is one.
+type Source interface {
+	// Run calls set at the start and after each change until ctx ends.
+	Run(ctx context.Context, set func(staticpods.Set)) error
+	// Statuses says what became of each file, for the page /manifests.
+	Statuses() []staticpods.FileStatus
+}
+
+// Config configures a Node. Kubelet and Name are required; every other field
+// replaces a part or a default.
+type Config struct {
+	// Kubelet is the configuration as allocatable/config loads it, with defaults.
+	Kubelet *kubeletconfig.KubeletConfiguration
+	// Name is the name of the node; it becomes part of the names of static pods.
+	Name string
+	// Root is the directory of the agent's own data, made with mode 0750 if it is
+	// missing; empty: /var/lib/kubelet.
+	Root string
+	// TakeOver stops and removes pods on the runtime that others made and that no
+	// manifest names. By default they are left alone.
+	TakeOver bool
+	// Log gets what happens, also the events of pods; nil discards.
+	Log *slog.Logger
+
+	// Dial connects to the runtime; nil: by CRI, at containerRuntimeEndpoint.
+	Dial func(ctx context.Context) (Runtime, error)
+	// Source makes the source of pods. It is told how to find the UID under which a
+	// pod runs already. nil: the directory staticPodPath.
+	Source func(adopt AdoptUID) (Source, error)
+	// Listen opens the servers' listeners: "tcp" for health, "unix" for the local
+	// API; nil: real ones.
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+	// Prober has the results of probes; nil: pods with probes are refused.
+	Prober podstatus.Prober
+	// Cgroups removes the cgroups of pods; nil: in the hierarchies of this machine.
+	Cgroups podsync.Cgroups
+	// Host describes the machine to pods; its fields Name, Root, Logs, Cgroups and
+	// Instance are filled in. nil: this machine.
+	Host *podspec.Node
+}
+
+// validate names the first field that is wrong and fills defaults in.
+func (c Config) validate() (Config, error) {
+	switch {
+	case c.Kubelet == nil:
+		return c, errors.New("node: Config.Kubelet is nil, want the kubelet's configuration")
+	case c.Name == "":
+		return c, errors.New("node: Config.Name is empty, want the name of the node")
+	}
+	if c.Root == "" {
+		c.Root = podspec.DefaultRoot
+	}
+	root, err := filepath.Abs(c.Root)
+	if err != nil {
+		return c, fmt.Errorf("node: Config.Root: %w", err)
+	}
+	c.Root = root
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Dial == nil {
+		c.Dial = dialer(c.Kubelet)
+	}
+	if c.Source == nil {
+		c.Source = directory(c)
+	}
+	if c.Listen == nil {
+		c.Listen = listen
+	}
+	if c.Cgroups == nil {
+		c.Cgroups = podsync.CgroupDirs(ownCgroupMounts())
+	}
+	return c, nil
+}
+
+// Node is a standalone kubelet: it runs the pods of its manifests on a container
+// runtime.
+type Node struct {
+	cfg     Config
+	log     *slog.Logger
+	catalog *catalog
+	// runtimeSeen beats when the runtime answers.
+	runtimeSeen pulse
+	agent       lateAgent
+}
+
+// New returns a Node. It does nothing yet.
+func New(cfg Config) (*Node, error) {
+	cfg, err := cfg.validate()
+	if err != nil {
+		return nil, err
+	}
+	return &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog()}, nil
+}
+
+// Run runs the pods until ctx ends; then it returns nil and leaves them running.
+// A runtime that is down is waited for. Other errors end it: a root directory or an
+// address that is in use, a source that fails.
+func (n *Node) Run(ctx context.Context) error {
+	lock, err := openRoot(n.cfg.Root)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	mem, err := openMemory(n.cfg.Root)
+	if err != nil {
+		return err
+	}
+	instance, err := readInstance(n.cfg.Root)
+	if err != nil {
+		return err
+	}
+	n.log.Info("kubelet is starting", "node", n.cfg.Name, "root", n.cfg.Root, "instance", instance)
+	g, ctx := errgroup.WithContext(ctx)
+	if err := n.serve(ctx, g); err != nil {
+		return err
+	}
+	g.Go(func() error { return n.work(ctx, instance, mem) })
+	err = g.Wait()
+	n.log.Info("kubelet has stopped; its pods keep running")
+	return err
+}
+
+// dialRetry is the time between two attempts to reach the runtime, sayEvery the
+// number of attempts between two complaints.
+const (
+	dialRetry = time.Second
+	sayEvery  = 30
+)
+
+// connect waits until the runtime answers, and returns it with its name. It is nil
+// when ctx ended before.
+func (n *Node) connect(ctx context.Context) (Runtime, string) {
+	tick := time.NewTicker(dialRetry)
+	defer tick.Stop()
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		rt, name, err := n.dial(ctx)
+		if err == nil {
+			return rt, name
+		}
+		n.runtimeSeen.beat(time.Now(), err)
+		if attempt%sayEvery == 0 && ctx.Err() == nil {
+			n.log.Warn("container runtime does not answer, trying again", "every", dialRetry, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	return nil, ""
+}
+
+// dial makes one attempt.
+func (n *Node) dial(ctx context.Context) (Runtime, string, error) {
+	rt, err := n.cfg.Dial(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	v, err := rt.Version(ctx, "")
+	if err != nil {
+		return nil, "", errors.Join(err, rt.Close())
+	}
+	n.log.Info("connected to container runtime", "name", v.GetRuntimeName(), "version", v.GetRuntimeVersion(), "api", v.GetRuntimeApiVersion())
+	return rt, v.GetRuntimeName(), nil
+}
+
+// work connects to the runtime and runs the agent on it.
+func (n *Node) work(ctx context.Context, instance string, mem *memory) error {
+	rt, name := n.connect(ctx)
+	if rt == nil {
+		return nil
+	}
+	defer rt.Close() //nolint:errcheck // all calls have returned
+	sync, err := n.syncConfig(instance, name)
+	if err != nil {
+		return err
+	}
+	a, err := newAgent(n, rt, mem, sync)
+	if err != nil {
+		return err
+	}
+	n.agent.set(a)
+	return a.run(ctx)
+}

@@ -1,0 +1,376 @@
+package node_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+	"github.com/nodekit-go/nodekit/runtime/runtimetest"
+	"github.com/nodekit-go/nodekit/staticpods"
+)
+
+// TestPodLivesAndLeavesNothing: a pod starts, is shown, loses its manifest and is
+// gone with all it had.
+func TestPodLivesAndLeavesNothing(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.manifests.write(newPod("web"))
+		k := m.start(t)
+		pass(3 * time.Second)
+		pod := k.pods()["web"]
+		if pod.Status.Phase != corev1.PodRunning || !strings.HasPrefix(pod.Status.ContainerStatuses[0].ContainerID, "runtimetest://") {
+			t.Errorf("status is %+v, want a running pod with the runtime's name", pod.Status)
+		}
+		if !m.log.has("msg=event", "pod=default/web", "container=app", "reason=Started") {
+			t.Error("the log has no event Started of the container")
+		}
+		m.manifests.write()
+		pass(3 * time.Second)
+		if len(k.pods()) != 0 {
+			t.Errorf("pods are %v, want none", k.pods())
+		}
+		if left := m.left(t); len(left) > 0 {
+			t.Errorf("left over: %q", left)
+		}
+	})
+}
+
+// TestRestartOfTheAgentRestartsNoContainer: the agent is cut off and started again,
+// twice; the containers and what is told about them stay.
+func TestRestartOfTheAgentRestartsNoContainer(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.SetLives("app", runtimetest.Exits(10*time.Second, 1), runtimetest.Life{})
+		m.manifests.write(newPod("web"), newPod("db"))
+		k := m.start(t)
+		pass(30 * time.Second)
+		before, status := m.containers(t), k.pods()["web"].Status
+		if len(before) != 2 || status.ContainerStatuses[0].RestartCount != 1 {
+			t.Fatalf("running %v with %+v, want two pods restarted once", before, status.ContainerStatuses)
+		}
+		for range 2 {
+			k.end()
+			m.ForgetCalls()
+			k = m.start(t)
+			pass(2 * time.Minute)
+			m.WantChanges(t)
+		}
+		if diff := cmp.Diff(before, m.containers(t)); diff != "" {
+			t.Errorf("containers (-before +after):\n%s", diff)
+		}
+		after := k.pods()["web"].Status
+		for _, st := range []*corev1.PodStatus{&status, &after} {
+			for i := range st.Conditions { // nobody keeps these times without an API server
+				st.Conditions[i].LastTransitionTime = metav1.Time{}
+			}
+		}
+		if diff := cmp.Diff(status, after); diff != "" {
+			t.Errorf("status (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// TestManifestsThatChangeWhileTheAgentIsDown: what vanished is stopped with the
+// grace period it was made with, and what changed never runs twice.
+func TestManifestsThatChangeWhileTheAgentIsDown(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.SetLives("app", runtimetest.Life{Term: &runtimetest.Exit{After: 8 * time.Second}})
+		m.manifests.write(newPod("web"), newPod("gone"))
+		k := m.start(t)
+		pass(5 * time.Second)
+		k.end()
+		changed := newPod("web")
+		changed.UID = "uid-web-2"
+		m.manifests.write(changed)
+		m.ForgetCalls()
+		k = m.start(t)
+		pass(7 * time.Second)
+		if got := m.Calls("RunPodSandbox"); len(got) != 0 {
+			t.Errorf("%v before the old version has ended", got)
+		}
+		pass(5 * time.Second)
+		if pod := k.pods()["web"]; pod.UID != "uid-web-2" || pod.Status.Phase != corev1.PodRunning {
+			t.Errorf("pod %s is %s, want the new version running", pod.UID, pod.Status.Phase)
+		}
+		if got := len(m.Calls("StopContainer")); got != 2 {
+			t.Errorf("%d containers were asked to stop, want 2", got)
+		}
+		if got := m.containers(t); len(got) != 1 {
+			t.Errorf("running are %v, want the new version only", got)
+		}
+	})
+}
+
+// TestStrangersAreLeftAlone: pods that others made survive start, stop, restart and
+// an empty manifest directory; --take-over stops them.
+func TestStrangersAreLeftAlone(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.stranger(t, newPod("crictl"), nil)
+		m.stranger(t, newPod("other-agent"), map[string]string{"io.nodekit.instance": "0123456789abcdef0123456789abcdef"})
+		m.stranger(t, newPod("stock-kubelet"), map[string]string{staticpods.AnnotationSource: "file"})
+		before := m.containers(t)
+		m.manifests.write(newPod("web"))
+		k := m.start(t)
+		pass(time.Minute)
+		k.end()
+		m.manifests.write()
+		k = m.start(t)
+		pass(3 * time.Minute)
+		if diff := cmp.Diff(before, m.containers(t)); diff != "" {
+			t.Errorf("strangers (-before +after):\n%s", diff)
+		}
+		k.end()
+		m.start(t, func(c *node.Config) { c.TakeOver = true })
+		pass(time.Minute)
+		if got := m.left(t); len(got) > 0 {
+			t.Errorf("after taking over %q is left, want nothing", got)
+		}
+	})
+}
+
+// TestBrokenNeighbours: a pod with a field that is not supported is rejected with the
+// field's name, its neighbour runs, and both are told.
+func TestBrokenNeighbours(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		bad := newPod("bad")
+		bad.Spec.ShareProcessNamespace = new(true)
+		bad.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
+		m.manifests.write(bad, newPod("good"))
+		m.manifests.files = append(m.manifests.files, staticpods.FileStatus{
+			Path: "/manifests/broken.yaml", State: staticpods.Invalid, Line: 10,
+			Problems: []staticpods.Problem{{Line: 10, Field: "spec.containers[0].iamge", Message: "unknown field"}},
+		})
+		k := m.start(t)
+		pass(5 * time.Second)
+		pods := k.pods()
+		if got := pods["good"].Status.Phase; got != corev1.PodRunning {
+			t.Errorf("good is %s, want Running", got)
+		}
+		status := pods["bad"].Status
+		if status.Phase != corev1.PodFailed || status.Reason != "UnsupportedField" || !strings.Contains(status.Message, "spec.containers[0].lifecycle") {
+			t.Errorf("bad is %s, %s: %s; want Failed, UnsupportedField and the field's name", status.Phase, status.Reason, status.Message)
+		}
+		if _, started := m.containers(t)["bad"]; started {
+			t.Error("bad was started")
+		}
+		_, table := k.get("unix", "/manifests")
+		for _, want := range [][]string{
+			{"good.yaml", "ok", "default/good", "Running"},
+			{"bad.yaml", "ok", "default/bad", "Failed", "UnsupportedField", "lifecycle"},
+			{"broken.yaml", "invalid", "10", "spec.containers[0].iamge"},
+		} {
+			if !hasRow(table, want) {
+				t.Errorf("table has no row with %q:\n%s", want, table)
+			}
+		}
+		code, list := k.get("unix", "/manifests?output=json")
+		if code != http.StatusOK || !strings.Contains(list, `"line":10`) {
+			t.Errorf("/manifests?output=json is %d %s", code, list)
+		}
+		if code, _ := k.get("unix", "/manifests?output=yaml"); code != http.StatusBadRequest {
+			t.Errorf("/manifests?output=yaml is %d, want %d", code, http.StatusBadRequest)
+		}
+	})
+}
+
+// hasRow reports whether a line of a table has all words.
+func hasRow(table string, words []string) bool {
+	for line := range strings.Lines(table) {
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(line, w)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+// TestRejectedManifestThatIsMendedRuns: a manifest with a UID of its own is rejected,
+// mended, and runs under the same UID.
+func TestRejectedManifestThatIsMendedRuns(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		bad := newPod("web")
+		bad.Spec.ServiceAccountName = "admin"
+		bad.Spec.Subdomain = "x"
+		bad.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
+		m.manifests.write(bad)
+		k := m.start(t)
+		pass(5 * time.Second)
+		if got := k.pods()["web"].Status.Phase; got != corev1.PodFailed {
+			t.Fatalf("bad manifest is %s, want Failed", got)
+		}
+		m.manifests.write(newPod("web"))
+		pass(5 * time.Second)
+		if got := k.pods()["web"].Status; got.Phase != corev1.PodRunning {
+			t.Errorf("mended manifest is %+v, want Running", got)
+		}
+	})
+}
+
+// TestCrashLoopIsCounted: restarts follow the back-off and are counted.
+func TestCrashLoopIsCounted(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.SetLives("app", runtimetest.Exits(time.Second, 3))
+		m.manifests.write(newPod("crash"))
+		k := m.start(t)
+		// Runs of 1 s begin at 0, 1, 12, 33 and 74 s, a second later at most.
+		for _, step := range []struct {
+			at   time.Duration
+			want int32
+		}{{10 * time.Second, 1}, {18 * time.Second, 2}, {40 * time.Second, 3}, {85 * time.Second, 4}} {
+			pass(step.at - time.Since(m.began(t)))
+			if got := k.pods()["crash"].Status.ContainerStatuses[0].RestartCount; got != step.want {
+				t.Errorf("after %s the restart count is %d, want %d", step.at, got, step.want)
+			}
+		}
+		if code, _ := k.get("tcp", "/healthz"); code != http.StatusOK {
+			t.Errorf("healthz is %d while a pod crashes, want 200", code)
+		}
+	})
+}
+
+// began is when the first container was started.
+func (m *machine) began(t *testing.T) time.Time {
+	t.Helper()
+	calls := m.Calls("StartContainer")
+	if len(calls) == 0 {
+		return time.Now()
+	}
+	return calls[0].Began
+}
+
+// TestRuntimeThatIsDown: the agent waits for it at the start, says so, and outlives
+// an outage without touching the pods.
+func TestRuntimeThatIsDown(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.Down()
+		m.manifests.write(newPod("web"))
+		k := m.start(t)
+		pass(10 * time.Second)
+		if code, body := k.get("tcp", "/healthz"); code != http.StatusInternalServerError || !strings.Contains(body, "container runtime has not answered yet") {
+			t.Errorf("healthz is %d %q, want 500 and the reason", code, body)
+		}
+		if _, body := k.get("unix", "/manifests"); !strings.Contains(body, "once the container runtime answers") {
+			t.Errorf("/manifests is %q, want the reason", body)
+		}
+		if !m.log.has("level=WARN", "container runtime does not answer") {
+			t.Error("the log does not say that the runtime is down")
+		}
+		if err := m.Up(); err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Second)
+		if code, body := k.get("tcp", "/healthz"); code != http.StatusOK || body != "ok" {
+			t.Errorf("healthz is %d %q, want 200 ok", code, body)
+		}
+		before := m.containers(t)
+		m.Down()
+		pass(20 * time.Second)
+		if code, _ := k.get("tcp", "/healthz"); code != http.StatusOK {
+			t.Errorf("healthz is %d 20 s after the runtime went, want 200 for 30 s", code)
+		}
+		pass(20 * time.Second)
+		if code, body := k.get("tcp", "/healthz"); code != http.StatusInternalServerError || !strings.Contains(body, "was last heard 4") {
+			t.Errorf("healthz is %d %q, want 500 and since when", code, body)
+		}
+		if code, _ := k.get("tcp", "/healthz/ping"); code != http.StatusOK {
+			t.Errorf("ping is %d, want 200", code)
+		}
+		if err := m.Up(); err != nil {
+			t.Fatal(err)
+		}
+		pass(5 * time.Second)
+		if diff := cmp.Diff(before, m.containers(t)); diff != "" || len(before) != 1 {
+			t.Errorf("containers (-before +after the outage):\n%s", diff)
+		}
+		if code, body := k.get("tcp", "/healthz?verbose"); code != http.StatusOK || !strings.Contains(body, "[+]runtime ok") {
+			t.Errorf("healthz is %d %q, want 200", code, body)
+		}
+	})
+}
+
+// TestKilledContainerIsNoticedWithinSeconds: nothing but the relist tells.
+func TestKilledContainerIsNoticedWithinSeconds(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.manifests.write(newPod("web"))
+		m.start(t)
+		pass(20 * time.Second)
+		if err := m.Exit("default/web", "app", runtimetest.Exit{Code: 137}); err != nil {
+			t.Fatal(err)
+		}
+		m.ForgetCalls()
+		pass(1500 * time.Millisecond)
+		if len(m.Calls("StartContainer")) != 1 {
+			t.Errorf("calls are %q, want the container started again", m.Changes())
+		}
+	})
+}
+
+// TestHungPodDelaysNoOther: the runtime never answers about the sandbox of one pod.
+func TestHungPodDelaysNoOther(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.Inject("RunPodSandbox", runtimetest.Fault{Times: 1, Hang: true})
+		m.manifests.write(newPod("hung"))
+		k := m.start(t)
+		pass(2 * time.Second)
+		m.manifests.write(newPod("hung"), newPod("good"))
+		pass(3 * time.Second)
+		if got := k.pods()["good"].Status.Phase; got != corev1.PodRunning {
+			t.Errorf("good is %s beside a hung pod, want Running", got)
+		}
+		if code, body := k.get("tcp", "/healthz"); code != http.StatusOK {
+			t.Errorf("healthz is %d %q, want 200: one pod is not the node", code, body)
+		}
+	})
+}
+
+// TestLeftoversOfACrashAreRemoved: a directory of a pod whose sandbox is gone
+// already goes, too, unless it was there before the agent.
+func TestLeftoversOfACrashAreRemoved(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		mkdir := func(uid string) {
+			if err := os.MkdirAll(filepath.Join(m.root, "pods", uid, "volumes"), 0o750); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mkdir("before")
+		k := m.start(t)
+		pass(2 * time.Second)
+		k.end()
+		mkdir("after")
+		m.start(t)
+		pass(5 * time.Second)
+		if diff := cmp.Diff([]string{"pods/before"}, m.left(t)); diff != "" {
+			t.Errorf("left over (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestSecondAgentIsRefused: one root directory has one agent.
+func TestSecondAgentIsRefused(t *testing.T) {
+	onMachine(t, func(t *testing.T, m *machine) {
+		m.start(t)
+		pass(time.Second)
+		second := m.start(t)
+		if err := <-second.ended; err == nil || !strings.Contains(err.Error(), "in use by another kubelet") {
+			t.Errorf("Run = %v, want that the directory is in use", err)
+		}
+		second.stop()
+		second.stop = nil
+	})
+}
+
+// TestConfigThatLacksSomething names it.
+func TestConfigThatLacksSomething(t *testing.T) {
+	if _, err := node.New(node.Config{}); err == nil || !strings.Contains(err.Error(), "Config.Kubelet") {
+		t.Errorf("New = %v, want an error about Config.Kubelet", err)
+	}
+}

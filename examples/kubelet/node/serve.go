@@ -1,0 +1,228 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodekit-go/nodekit/staticpods"
+)
+
+// The limits of the servers: answers are small and local.
+const (
+	headerTimeout = 5 * time.Second
+	writeTimeout  = 30 * time.Second
+	endTimeout    = 2 * time.Second
+)
+
+// serve opens both listeners and serves on them until ctx ends.
+func (n *Node) serve(ctx context.Context, g *errgroup.Group) error {
+	socket := filepath.Join(n.cfg.Root, socketFile)
+	local, err := n.cfg.Listen(ctx, "unix", socket)
+	if err != nil {
+		return err
+	}
+	address := healthAddress(n.cfg.Kubelet)
+	if address != "" {
+		health, err := n.cfg.Listen(ctx, "tcp", address)
+		if err != nil {
+			return errors.Join(fmt.Errorf("serve healthz: %w", err), local.Close())
+		}
+		g.Go(func() error { return serveOn(ctx, health, healthHandler(n.checks()), n.log) })
+	}
+	g.Go(func() error { return serveOn(ctx, local, n.localHandler(), n.log) })
+	n.log.Info("serving", "socket", socket, "healthz", address)
+	return nil
+}
+
+// serveOn serves until ctx ends, and closes l.
+func serveOn(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
+	s := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		WriteTimeout:      writeTimeout,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := s.Shutdown(last); err != nil {
+		err = s.Close()
+		log.Debug("connections were cut", "address", l.Addr().String(), "err", err)
+	}
+	<-ended
+	return nil
+}
+
+// checks are what /healthz looks at.
+func (n *Node) checks() []check {
+	return []check{
+		{"ping", func() error { return nil }},
+		{"runtime", func() error { return n.runtimeSeen.fault("container runtime", runtimeDownAfter) }},
+		{"source", func() error {
+			if !n.catalog.ready() {
+				return errors.New("the manifests have not been read yet")
+			}
+			return nil
+		}},
+		{"syncloop", func() error {
+			a := n.agent.get()
+			if a == nil {
+				return errors.New("the pod workers have not started yet")
+			}
+			if lag := a.pool.Lag(); lag > stuckAfter {
+				return fmt.Errorf("the pod workers are %s behind", lag.Round(time.Second))
+			}
+			return nil
+		}},
+		{"runtimeready", func() error {
+			if a := n.agent.get(); a != nil {
+				return a.ready.lasting("container runtime", runtimeDownAfter)
+			}
+			return nil
+		}},
+	}
+}
+
+// localHandler serves what is for root on this machine only.
+func (n *Node) localHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /pods", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.catalog.list()) })
+	mux.HandleFunc("GET /manifests", func(w http.ResponseWriter, r *http.Request) {
+		switch format := r.URL.Query().Get("output"); format {
+		case "json":
+			writeJSON(w, n.manifests())
+		case "", "text":
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			n.writeManifests(w)
+		default:
+			http.Error(w, "unknown output "+strconv.Quote(format)+", want json or text", http.StatusBadRequest)
+		}
+	})
+	mux.Handle("GET /healthz", healthHandler(n.checks()))
+	return mux
+}
+
+// writeJSON answers with v.
+func writeJSON(w http.ResponseWriter, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(data)
+}
+
+// manifest is one row of the page /manifests.
+type manifest struct {
+	staticpods.FileStatus
+	// Phase and Message are those of the pod.
+	Phase   corev1.PodPhase `json:"phase,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+// manifests returns the status of every file, with that of its pod.
+func (n *Node) manifests() []manifest {
+	rows := []manifest{}
+	a := n.agent.get()
+	if a == nil {
+		return rows
+	}
+	for _, f := range a.source.Statuses() {
+		row := manifest{FileStatus: f}
+		if f.UID != "" {
+			row.Phase = corev1.PodPending
+			if s, ok := n.catalog.status(f.UID); ok {
+				row.Phase, row.Message = s.Phase, describe(s)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// describe says in one line why a pod is not as it should be.
+func describe(s corev1.PodStatus) string {
+	if s.Reason != "" || s.Message != "" {
+		return strings.Trim(s.Reason+": "+s.Message, ": ")
+	}
+	var parts []string
+	for _, c := range s.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			parts = append(parts, strings.Trim(c.Name+": "+w.Reason+": "+w.Message, ": "))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// writeManifests writes the table for people.
+func (n *Node) writeManifests(w io.Writer) {
+	if n.agent.get() == nil {
+		fmt.Fprintln(w, "Manifests are read once the container runtime answers.")
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "FILE\tSTATE\tLINE\tPOD\tPHASE\tDETAIL")
+	for _, m := range n.manifests() {
+		line := "-"
+		if m.Line > 0 {
+			line = strconv.Itoa(m.Line)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", filepath.Base(m.Path), m.State, line,
+			cmp.Or(m.Pod, "-"), cmp.Or(string(m.Phase), "-"), oneLine(details(m)))
+	}
+	t.Flush() //nolint:errcheck // the client is gone
+}
+
+// details joins all there is to say of a file and its pod.
+func details(m manifest) string {
+	var parts []string
+	if m.Reason != "" && len(m.Problems) == 0 {
+		parts = append(parts, m.Reason)
+	}
+	for _, p := range m.Problems {
+		parts = append(parts, p.String())
+	}
+	for _, p := range m.Warnings {
+		parts = append(parts, "warning: "+p.String())
+	}
+	if m.Kept {
+		parts = append(parts, "the pod of the last good version runs on")
+	}
+	if m.Message != "" {
+		parts = append(parts, m.Message)
+	}
+	return cmp.Or(strings.Join(parts, "; "), "-")
+}
+
+// oneLine keeps a table in shape.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}

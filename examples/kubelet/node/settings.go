@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/runtime"
+	"github.com/nodekit-go/nodekit/staticpods"
+)
+
+// AdoptUID finds the UID under which a pod of a manifest runs already, made by an
+// agent of another make.
+type AdoptUID func(pod *corev1.Pod) (types.UID, bool)
+
+// dialer connects to the runtime of the configuration.
+func dialer(k *kubeletconfig.KubeletConfiguration) func(context.Context) (Runtime, error) {
+	return func(ctx context.Context) (Runtime, error) {
+		c, err := runtime.Dial(ctx, k.ContainerRuntimeEndpoint, runtime.Config{Timeout: k.RuntimeRequestTimeout.Duration})
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+}
+
+// directory reads the manifests of the configuration. Without staticPodPath the
+// node has no pods.
+func directory(c Config) func(AdoptUID) (Source, error) {
+	return func(adopt AdoptUID) (Source, error) {
+		if c.Kubelet.StaticPodPath == "" {
+			return nothing{}, nil
+		}
+		return staticpods.Dir(c.Kubelet.StaticPodPath, staticpods.Config{
+			NodeName: c.Name,
+			Period:   c.Kubelet.FileCheckFrequency.Duration,
+			AdoptUID: adopt,
+			Log:      c.Log,
+		})
+	}
+}
+
+// nothing is the source of a node without manifests.
+type nothing struct{}
+
+// Run delivers the empty set.
+func (nothing) Run(ctx context.Context, set func(staticpods.Set)) error {
+	set(staticpods.Set{})
+	<-ctx.Done()
+	return nil
+}
+
+// Statuses returns nothing.
+func (nothing) Statuses() []staticpods.FileStatus { return nil }
+
+// listen opens a listener of the operating system.
+func listen(ctx context.Context, network, address string) (net.Listener, error) {
+	if network == "unix" {
+		return listenSocket(ctx, address)
+	}
+	var lc net.ListenConfig
+	return lc.Listen(ctx, network, address)
+}
+
+// healthAddress returns where /healthz is served; empty: nowhere.
+func healthAddress(k *kubeletconfig.KubeletConfiguration) string {
+	if k.HealthzPort == nil || *k.HealthzPort == 0 {
+		return ""
+	}
+	return net.JoinHostPort(k.HealthzBindAddress, strconv.Itoa(int(*k.HealthzPort)))
+}
+
+// syncConfig returns what the Syncer needs to know of this node.
+func (n *Node) syncConfig(instance, runtimeName string) (podsync.Config, error) {
+	k := n.cfg.Kubelet
+	host := n.cfg.Host
+	if host == nil {
+		var err error
+		if host, err = thisHost(k); err != nil {
+			return podsync.Config{}, err
+		}
+	}
+	node := *host
+	node.Name, node.Root, node.Instance = n.cfg.Name, n.cfg.Root, instance
+	node.Logs = k.PodLogsDir
+	node.Cgroups = podspec.Cgroups{Root: k.CgroupRoot, Systemd: k.CgroupDriver == "systemd"}
+	c := podsync.Config{
+		Node:        node,
+		RuntimeName: runtimeName,
+		TakeOver:    n.cfg.TakeOver,
+		Prober:      n.cfg.Prober,
+		Cgroups:     n.cfg.Cgroups,
+		Log:         n.log,
+	}
+	if limit := k.CrashLoopBackOff.MaxContainerRestartPeriod; limit != nil {
+		c.MaxBackoff = limit.Duration
+	}
+	if k.PodLogsDir == "" || k.PodLogsDir == podspec.DefaultLogs {
+		// Log collectors look there for the pods of the machine, not for those of a
+		// node beside it that keeps its logs elsewhere.
+		c.LogLinks = logLinks
+	}
+	return c, nil
+}
+
+// logLinks is where the kubelet links the logs of all running containers.
+const logLinks = "/var/log/containers"
+
+// thisHost describes this machine to pods.
+func thisHost(k *kubeletconfig.KubeletConfiguration) (*podspec.Node, error) {
+	node := &podspec.Node{
+		IPs:            hostIPs(),
+		Memory:         hostMemory(),
+		Masked:         throttleCounters(),
+		SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,
+		NoCPUQuota:     k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
+		DNS:            podspec.DNS{ClusterDNS: k.ClusterDNS, ClusterDomain: k.ClusterDomain},
+	}
+	if p := k.CPUCFSQuotaPeriod; p != nil {
+		node.CPUQuotaPeriod = p.Duration
+	}
+	var err error
+	if node.Hosts, err = os.ReadFile("/etc/hosts"); ignoreMissing(err) != nil {
+		return nil, fmt.Errorf("read the node's hosts file: %w", err)
+	}
+	if path := resolvConf(k); path != "" {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read resolvConf of the kubelet's configuration: %w", err)
+		}
+		node.DNS.Host = podspec.ParseResolvConf(content)
+	}
+	return node, nil
+}
+
+// defaultResolvConf is the default of the field resolvConf.
+const defaultResolvConf = "/etc/resolv.conf"
+
+// resolvConf returns the path of the node's resolver configuration; empty: pods get
+// none of it.
+func resolvConf(k *kubeletconfig.KubeletConfiguration) string {
+	if k.ResolverConfig == nil {
+		return defaultResolvConf
+	}
+	return *k.ResolverConfig
+}
