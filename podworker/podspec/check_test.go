@@ -4,7 +4,10 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // TestEveryFieldHasARule walks all types a PodSpec is made of, through fields that
@@ -48,5 +51,139 @@ func walk(t *testing.T, typ reflect.Type, seen map[string]bool) {
 		} else if r.why == "" {
 			t.Errorf("the rule for %s does not say why", key)
 		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	zero := int64(0)
+	no, yes := false, true
+	quantity := resource.MustParse("1")
+	tests := []struct {
+		name string
+		pod  func(*corev1.Pod)
+		opt  Options
+		want []string
+	}{
+		{name: "plain", pod: func(*corev1.Pod) {}},
+		{
+			name: "init containers", pod: func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{{Name: "i"}} },
+			want: []string{"spec.initContainers: init containers are not supported"},
+		},
+		{
+			name: "probe", pod: func(p *corev1.Pod) { p.Spec.Containers[0].LivenessProbe = &corev1.Probe{} },
+			want: []string{"spec.containers[0].livenessProbe: no probe engine is attached"},
+		},
+		{
+			name: "probe with an engine", opt: Options{Probes: true},
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].LivenessProbe = &corev1.Probe{
+					ProbeHandler:                  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}},
+					TerminationGracePeriodSeconds: &zero,
+				}
+			},
+		},
+		{
+			name: "host users", pod: func(p *corev1.Pod) { p.Spec.HostUsers = &no },
+			want: []string{"spec.hostUsers: user namespaces are not supported"},
+		},
+		{name: "host users as ever", pod: func(p *corev1.Pod) { p.Spec.HostUsers = &yes }},
+		{name: "false is not asking", pod: func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = &no }},
+		{
+			name: "true is", pod: func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = &yes },
+			want: []string{"spec.setHostnameAsFQDN: the kernel host name cannot be the FQDN"},
+		},
+		{
+			name: "zero behind a pointer is asking",
+			pod: func(p *corev1.Pod) {
+				p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &zero}
+			},
+			want: []string{"spec.securityContext.fsGroup: the group of volumes is not changed"},
+		},
+		{
+			name: "secret volume",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}}
+			},
+			want: []string{"spec.volumes[0].secret: volumes of this type are not supported"},
+		},
+		{
+			name: "memory volume",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}}}}
+			},
+			want: []string{`spec.volumes[0].emptyDir.medium: "Memory" is not supported, only [""]`},
+		},
+		{
+			name: "hugepages",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"hugepages-2Mi": quantity, "cpu": quantity}
+			},
+			want: []string{"spec.containers[0].resources.limits: resource hugepages-2Mi is not enforced, only cpu and memory are"},
+		},
+		{
+			name: "field reference",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Env = []corev1.EnvVar{
+					{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['app']"}}},
+					{Name: "B", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.containers"}}},
+				}
+			},
+			want: []string{`spec.containers[0].env[1].valueFrom.fieldRef: field path "spec.containers" is not supported`},
+		},
+		{
+			name: "seccomp from a file",
+			pod: func(p *corev1.Pod) {
+				p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost}}
+			},
+			want: []string{`spec.securityContext.seccompProfile.type: "Localhost" is not supported, only ["RuntimeDefault" "Unconfined"]`},
+		},
+		{
+			name: "AppArmor by annotation",
+			pod: func(p *corev1.Pod) {
+				p.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/app": "runtime/default"}
+			},
+			want: []string{"metadata.annotations[container.apparmor.security.beta.kubernetes.io/app]: AppArmor profiles are not supported"},
+		},
+		{
+			name: "policy of the future", pod: func(p *corev1.Pod) { p.Spec.RestartPolicy = "Sometimes" },
+			want: []string{`spec.restartPolicy: "Sometimes" is not supported, only ["Always" "OnFailure" "Never"]`},
+		},
+		{
+			name: "cosmetic", pod: func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} },
+			want: []string{"spec.imagePullSecrets: images are pulled without these credentials"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
+			tt.pod(pod)
+			var got []string
+			for _, p := range Check(pod, tt.opt) {
+				got = append(got, p.String())
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnknownFieldIsRefused takes the rule of a field away, as a newer API would add
+// a field.
+func TestUnknownFieldIsRefused(t *testing.T) {
+	const key = "Container.TTY"
+	old := fields[key]
+	delete(fields, key)
+	defer func() { fields[key] = old }()
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{TTY: true}}}}
+	err := Refusal(Check(pod, Options{}))
+	if err == nil || err.Error() != "pod is not supported: spec.containers[0].tty: the field is not known to this version" {
+		t.Errorf("Refusal = %v", err)
+	}
+}
+
+func TestRefusalIgnoresWarnings(t *testing.T) {
+	if err := Refusal([]Problem{{Field: "spec.x", Support: Warned, Why: "cosmetic"}}); err != nil {
+		t.Errorf("Refusal = %v, want nil", err)
 	}
 }

@@ -1,6 +1,9 @@
 package podspec
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Support says what becomes of a field of a pod.
 type Support uint8
@@ -33,6 +36,27 @@ func (s Support) String() string {
 type rule struct {
 	support Support
 	why     string
+}
+
+// Field is what becomes of one field of the types a pod is made of.
+type Field struct {
+	// Name is "Type.Field" in Go spelling, as in "PodSpec.HostUsers".
+	Name string
+	// Support is its class. A Refused field refuses the pod only if it is set.
+	Support Support
+	// Why says what is missing, empty for an Honoured field.
+	Why string
+}
+
+// Fields returns every field that a pod can set, in alphabetical order. Those below
+// a refused field are not listed. [Check] looks closer at a few honoured fields of
+// which only some values are honoured.
+func Fields() []Field {
+	out := make([]Field, 0, len(fields))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		out = append(out, Field{Name: name, Support: fields[name].support, Why: fields[name].why})
+	}
+	return out
 }
 
 // fields has a rule for every field of the types a PodSpec is made of, down to
