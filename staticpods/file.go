@@ -1,6 +1,7 @@
 package staticpods
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -41,17 +42,31 @@ type result struct {
 	problems []Problem
 	warnings []Problem
 	failure  string // the file could not be read
+	// line is the last line if the text is YAML and ends inside it, else 0.
+	line int
 }
 
-// resultOf turns the outcome of decoding into a result.
-func resultOf(m Manifest, err error) result {
+// resultOf turns the outcome of decoding text into a result.
+func resultOf(text []byte, m Manifest, err error) result {
 	if err == nil {
-		return result{pod: m.Pod, digest: m.digest, key: m.digest + "/" + string(m.Pod.UID), warnings: m.Warnings}
+		return result{
+			pod: m.Pod, digest: m.digest, key: m.digest + "/" + string(m.Pod.UID),
+			warnings: m.Warnings, line: openLine(text),
+		}
 	}
 	if bad, ok := errors.AsType[*InvalidError](err); ok {
 		return result{problems: bad.Problems}
 	}
 	return result{failure: err.Error()}
+}
+
+// openLine returns the number of the line in which a YAML text ends. A text that
+// ends with a line break has none, nor has JSON, whose end is its last brace.
+func openLine(text []byte) int {
+	if bytes.HasSuffix(text, []byte("\n")) || bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return 0
+	}
+	return bytes.Count(text, []byte("\n")) + 1
 }
 
 // see notes the entry and returns how long it must stay as it is to be trusted.
@@ -90,12 +105,23 @@ func (f *file) miss(now time.Time, settle time.Duration) time.Duration {
 
 // take keeps what was read. A pod that is the same as before stays the same
 // object.
+//
+// The first half of a pod in YAML is often a pod too, but it mostly ends inside a
+// line: a file that used to end with a line break and does not any more is taken
+// for the first half of one.
 func (f *file) take(r result) {
+	same := f.good.pod != nil && f.good.key == r.key
+	if f.good.pod != nil && !same && r.line > 0 && f.good.line == 0 {
+		r = result{problems: []Problem{{
+			Line:    r.line,
+			Message: "ends inside a line as if half written, which the last valid version did not; end it with a line break",
+		}}}
+	}
 	f.read, f.retry, f.last, f.rest.first = true, r.failure != "", r, time.Time{}
 	if r.pod == nil {
 		return
 	}
-	if f.good.pod != nil && f.good.key == r.key {
+	if same {
 		r.pod = f.good.pod
 	}
 	f.good = r

@@ -207,7 +207,7 @@ func (r *run) read(e entry, now time.Time) time.Duration {
 	}
 	d := decoder{node: r.cfg.NodeName, strict: r.cfg.Strict}
 	m, err := d.decode(data)
-	return r.ledger.record(e, print, resultOf(m, err), now)
+	return r.ledger.record(e, print, resultOf(data, m, err), now)
 }
 
 // follow keeps the watcher on what the path leads to.
