@@ -16,7 +16,7 @@ type Target struct {
 	// Args returns the arguments with which a container of Image lives like that. It
 	// is told the name of the container. Of a Life the fields Exit.After, Exit.Code and
 	// IgnoreTerm are used; a life that does not ignore SIGTERM ends at once with the
-	// code 0.
+	// code 0. It begins by writing a line, when it knows what to do with a signal.
 	Args func(container string, life Life) []string
 	// Exec returns the command that ends like that in a container of Image. Of an
 	// ExecResult the fields After and Code are used.

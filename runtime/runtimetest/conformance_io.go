@@ -22,19 +22,13 @@ const logFormat = `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d) (std
 
 func checkLog(r *conformanceRun) {
 	config := r.podConfig()
-	config.LogDirectory = r.TempDir()
 	p := r.runPod(config)
+	id := p.start("app", Life{})
 	path := filepath.Join(config.GetLogDirectory(), "app.log")
-
-	container := p.containerConfig("app", Life{Log: []LogLine{{Text: "start"}}})
-	container.LogPath = "app.log"
-	id := p.create(container)
-	r.must(r.client.StartContainer(r.Context(), id))
 	if got := r.status(id).GetLogPath(); got != path {
 		r.Errorf("log path is %s, want %s", got, path)
 	}
-	line := r.firstLine(path)
-	if !regexp.MustCompile(logFormat).MatchString(line) {
+	if line := r.firstLine(path); !regexp.MustCompile(logFormat).MatchString(line) {
 		r.Errorf("log begins with %q, want the form %s", line, logFormat)
 	}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -78,6 +79,8 @@ func (r *conformanceRun) podConfig() *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: conformanceNamespace, Uid: uid},
 		Hostname: "pod",
+		// The logs are how a case knows that a program has begun.
+		LogDirectory: r.TempDir(),
 		Labels: map[string]string{
 			"io.kubernetes.pod.name":      "pod",
 			"io.kubernetes.pod.namespace": conformanceNamespace,
@@ -109,9 +112,11 @@ func (r *conformanceRun) runPod(config *runtimeapi.PodSandboxConfig) *pod {
 
 // containerConfig is a container's that lives like that.
 func (p *pod) containerConfig(name string, life Life) *runtimeapi.ContainerConfig {
+	life.Log = []LogLine{{Text: "start"}}
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name},
 		Image:    &runtimeapi.ImageSpec{Image: p.r.target.Image},
+		LogPath:  name + ".log",
 		Args:     p.r.target.Args(name, life),
 		Labels: map[string]string{
 			"io.kubernetes.container.name": name,
@@ -129,11 +134,14 @@ func (p *pod) create(config *runtimeapi.ContainerConfig) string {
 	return id
 }
 
-// start creates and starts a container.
+// start creates and starts a container, and waits until its program has said
+// something: before, it may not have said yet what a signal is to do.
 func (p *pod) start(name string, life Life) string {
 	p.r.Helper()
-	id := p.create(p.containerConfig(name, life))
+	config := p.containerConfig(name, life)
+	id := p.create(config)
 	p.r.must(p.r.client.StartContainer(p.r.Context(), id))
+	p.r.firstLine(filepath.Join(p.config.GetLogDirectory(), config.GetLogPath()))
 	return id
 }
 
