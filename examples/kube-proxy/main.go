@@ -1,0 +1,84 @@
+// Command kube-proxy serves Services on this node through nftables, from a directory
+// of manifests and the pods of the local kubelet.
+//
+//	kube-proxy --config /etc/kubernetes/kube-proxy.yaml --source-dir /etc/nodekit/services
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nodekit-go/nodekit/examples/kube-proxy/proxy"
+	"github.com/nodekit-go/nodekit/proxier/config"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "kube-proxy:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program; it returns when a signal or an error ends it.
+func run(args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if errors.Is(err, pflag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.version {
+		_, err := fmt.Fprintln(stdout, "Kubernetes", version())
+		return err
+	}
+	cfg := proxy.Config{NodeName: o.hostname, SourceDir: o.sourceDir, PodsURL: o.podsURL}
+	if o.config != "" {
+		if cfg.Proxy, err = config.Load(o.config); err != nil {
+			return err
+		}
+	}
+	if cfg.Log, err = o.logger(cfg.Proxy, stderr); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	if o.cleanup {
+		return proxy.Cleanup(ctx, cfg)
+	}
+	p, err := proxy.New(cfg)
+	if err != nil {
+		return err
+	}
+	cfg.Log.Info("kube-proxy", "version", version(), "pid", os.Getpid())
+	return p.Run(ctx)
+}
+
+// logger returns the logger that flags ask for, and where they are not given, the
+// file.
+func (o *options) logger(cfg *config.Config, w io.Writer) (*slog.Logger, error) {
+	level, format := o.level.Level, o.logFormat
+	if cfg != nil && !o.levelSet && cfg.Logging.Verbosity >= debugFrom {
+		level = slog.LevelDebug
+	}
+	if format == "" && cfg != nil {
+		format = cfg.Logging.Format
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch format {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, fmt.Errorf("--log-format is %q, want text or json", format)
+}

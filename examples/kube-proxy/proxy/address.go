@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"net"
+	"net/netip"
+)
+
+// primaryAddrs returns the address of this node in each family that has one:
+// bindAddress if it is set, else the one from which the kernel would talk to the
+// outside, else the first that an interface has.
+func primaryAddrs(bindAddress string) []netip.Addr {
+	var out []netip.Addr
+	bind, err := netip.ParseAddr(bindAddress)
+	fixed := err == nil && !bind.IsUnspecified()
+	if fixed {
+		out = append(out, bind)
+	}
+	// Addresses for documentation (RFC 5737, RFC 3849); nothing is sent to them.
+	for _, probe := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
+		v4 := netip.MustParseAddrPort(probe).Addr().Is4()
+		if fixed && bind.Is4() == v4 {
+			continue
+		}
+		if a, ok := sourceAddr(probe); ok {
+			out = append(out, a)
+		} else if a, ok := interfaceAddr(v4); ok {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// sourceAddr returns the local address of a socket towards probe.
+func sourceAddr(probe string) (netip.Addr, bool) {
+	conn, err := net.Dial("udp", probe)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	defer conn.Close()
+	ap, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	a := ap.Addr().Unmap()
+	return a, err == nil && a.IsGlobalUnicast()
+}
+
+func interfaceAddr(v4 bool) (netip.Addr, bool) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	for _, in := range addrs {
+		p, err := netip.ParsePrefix(in.String())
+		if err == nil && p.Addr().IsGlobalUnicast() && p.Addr().Is4() == v4 {
+			return p.Addr(), true
+		}
+	}
+	return netip.Addr{}, false
+}

@@ -1,0 +1,13 @@
+// Package proxy wires a kube-proxy out of nodekit's packages: a directory of Service
+// manifests and the kubelet's pods for input, the proxier for the desired state,
+// nftables for the kernel, and a health server.
+//
+// It is not for reuse of one part: take that part's package instead.
+//
+//	p, err := proxy.New(proxy.Config{SourceDir: "/etc/nodekit/services"})
+//	...
+//	err = p.Run(ctx)
+//
+// Every part can be replaced in Config. A Proxy runs once. CAP_NET_ADMIN is needed
+// for nftables.
+package proxy
