@@ -1,0 +1,164 @@
+package probes
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// maxHeader bounds what a server may send before the body of its response. Real
+// headers are far smaller; net/http allows clients of its server as much.
+const maxHeader = 1 << 20
+
+// carrier is the RoundTripper of one attempt. Plain HTTP/1.1 needs none of the
+// machinery that net/http has for connections in use more than once; the rest is
+// left to it.
+type carrier struct {
+	http2 bool
+	full  *http.Transport // nil until it is needed
+}
+
+// RoundTrip sends req and reads the header of the response. Closing the body
+// closes the connection.
+func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme == "http" && !c.http2 {
+		return exchange(req)
+	}
+	if c.full == nil {
+		c.full = newTransport(c.http2)
+	}
+	return c.full.RoundTrip(req)
+}
+
+// close ends the attempt.
+func (c *carrier) close() {
+	if c.full != nil {
+		c.full.CloseIdleConnections()
+	}
+}
+
+// newTransport returns a transport for https, or for HTTP/2 only.
+func newTransport(http2 bool) *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(!http2)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(http2)
+	return &http.Transport{
+		// A container's certificate is rarely made out to its address; the API defines
+		// https probes as unverified.
+		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+		DialContext:            func(ctx context.Context, _, addr string) (net.Conn, error) { return Dial(ctx, addr) },
+		Protocols:              &protocols,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+	}
+}
+
+// exchange speaks HTTP/1.1 on a connection of its own.
+func exchange(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	conn, err := Dial(ctx, hostPort(req))
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	resp, err := sendAndReceive(conn, req)
+	if err != nil {
+		stop()
+		_ = conn.Close()
+		return nil, interrupted(ctx, err)
+	}
+	resp.Body = &connBody{
+		body:   resp.Body,
+		conn:   conn,
+		stop:   stop,
+		reason: func(err error) error { return interrupted(ctx, err) },
+	}
+	return resp, nil
+}
+
+// interrupted returns the error of the context in place of err, which is that of
+// the connection, when it was the context that ended the exchange.
+func interrupted(ctx context.Context, err error) error {
+	if cause := ctx.Err(); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// sendAndReceive writes req to conn and reads the header of the response.
+func sendAndReceive(conn net.Conn, req *http.Request) (*http.Response, error) {
+	out := bytes.NewBuffer(make([]byte, 0, 512))
+	if err := req.Write(out); err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write(out.Bytes()); err != nil {
+		return nil, err
+	}
+	limit := &io.LimitedReader{R: conn, N: maxHeader}
+	resp, err := readFinal(bufio.NewReaderSize(limit, 2<<10), req)
+	if err != nil {
+		if limit.N <= 0 {
+			return nil, fmt.Errorf("the header of the response is larger than %d bytes", maxHeader)
+		}
+		return nil, err
+	}
+	limit.N = maxHeader
+	return resp, nil
+}
+
+// readFinal reads responses until one is not merely informational.
+func readFinal(r *bufio.Reader, req *http.Request) (*http.Response, error) {
+	for {
+		resp, err := http.ReadResponse(r, req)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, nil
+		}
+	}
+}
+
+// connBody is the body of a response, and the connection it comes from.
+type connBody struct {
+	body   io.Reader
+	conn   net.Conn
+	stop   func() bool
+	reason func(error) error
+}
+
+// Read reads the body and says why it ended early.
+func (b *connBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if err != nil && err != io.EOF {
+		err = b.reason(err)
+	}
+	return n, err
+}
+
+// Close closes the connection. The rest of the body is not waited for.
+func (b *connBody) Close() error {
+	b.stop()
+	return b.conn.Close()
+}
+
+// hostPort returns where to connect for req.
+func hostPort(req *http.Request) string {
+	port := req.URL.Port()
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(req.URL.Hostname(), port)
+}

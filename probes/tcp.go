@@ -1,0 +1,23 @@
+package probes
+
+import "context"
+
+// TCP probes a container by connecting to it. Nothing is sent or read.
+type TCP struct {
+	// Addr is host:port; required.
+	Addr string
+}
+
+// Probe makes one attempt. A refused, unreachable or silent port is a Failure.
+func (t TCP) Probe(ctx context.Context) (Result, error) {
+	conn, err := Dial(ctx, t.Addr)
+	if err != nil {
+		if noAnswer(ctx, err) {
+			return Result{}, err
+		}
+		return Result{Outcome: Failure, Message: clip(err.Error(), MaxOutput)}, nil
+	}
+	// Connecting was the question; how closing goes is no part of the answer.
+	_ = conn.Close()
+	return Result{Outcome: Success}, nil
+}
