@@ -1,6 +1,8 @@
 package podstatus
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -35,6 +37,7 @@ func containerStatus(in *Input, c *corev1.Container) corev1.ContainerStatus {
 		return st
 	}
 	identify(in, newest, &st)
+	grant(c, &st)
 	st.State = state(in, newest)
 	if prev := in.Observed.before(newest); prev != nil && prev.State == StateExited {
 		st.LastTerminationState = state(in, prev)
@@ -80,6 +83,19 @@ func identify(in *Input, i *Instance, st *corev1.ContainerStatus) {
 	}
 }
 
+// grant fills in what the container got of the node: exactly what its spec asks for.
+func grant(c *corev1.Container, st *corev1.ContainerStatus) {
+	if len(c.Resources.Requests)+len(c.Resources.Limits) > 0 {
+		st.AllocatedResources = c.Resources.Requests.DeepCopy()
+		st.Resources = c.Resources.DeepCopy()
+	}
+	for _, m := range c.VolumeMounts {
+		st.VolumeMounts = append(st.VolumeMounts, corev1.VolumeMountStatus{
+			Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly, RecursiveReadOnly: m.RecursiveReadOnly,
+		})
+	}
+}
+
 // neverSeen fills in the status of a container of which the runtime knows no
 // instance. If the last published status shows that one ran, its record was lost.
 func neverSeen(in *Input, c *corev1.Container, st *corev1.ContainerStatus) {
@@ -119,14 +135,14 @@ func lostState(when, id string) corev1.ContainerState {
 func state(in *Input, i *Instance) corev1.ContainerState {
 	switch i.State {
 	case StateRunning:
-		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(i.StartedAt)}}
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: second(i.StartedAt)}}
 	case StateExited:
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode:    i.ExitCode,
 			Reason:      exitReason(i),
 			Message:     i.Message,
-			StartedAt:   metav1.NewTime(i.StartedAt),
-			FinishedAt:  metav1.NewTime(i.FinishedAt),
+			StartedAt:   second(i.StartedAt),
+			FinishedAt:  second(i.FinishedAt),
 			ContainerID: in.containerID(i.ID),
 		}}
 	case StateUnknown:
@@ -134,6 +150,11 @@ func state(in *Input, i *Instance) corev1.ContainerState {
 	case StateCreated:
 	}
 	return corev1.ContainerState{Waiting: Waiting{Reason: "ContainerCreating"}.state()}
+}
+
+// second cuts a time to whole seconds. The zero time stays zero.
+func second(t time.Time) metav1.Time {
+	return metav1.NewTime(t.Truncate(time.Second))
 }
 
 // exitReason fills in the reason for runtimes that give none.

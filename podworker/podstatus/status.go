@@ -118,7 +118,7 @@ func startTime(in *Input) *metav1.Time {
 		return in.Previous.StartTime.DeepCopy()
 	}
 	if n := len(in.Observed.Sandboxes); n > 0 {
-		t := metav1.NewTime(in.Observed.Sandboxes[n-1].CreatedAt.Truncate(time.Second))
+		t := second(in.Observed.Sandboxes[n-1].CreatedAt)
 		return &t
 	}
 	t := metav1.NewTime(in.Now)
