@@ -1,0 +1,12 @@
+// Package config loads the kubelet's configuration file, KubeletConfiguration
+// v1beta1, and says which of its fields the program that reads it will not act
+// on, with line numbers.
+//
+//	cfg, problems, err := config.LoadFile("/var/lib/kubelet/config.yaml", []string{"staticPodPath", "healthzPort"})
+//
+// The type is that of k8s.io/kubelet/config/v1beta1, so that any file written for
+// a kubelet can be read. The package merges no drop-in files and no flags.
+//
+// Its functions are pure but for LoadFile, which reads one file; all may be called
+// from any goroutine.
+package config
