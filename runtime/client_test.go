@@ -26,19 +26,24 @@ var (
 	_ cri.RuntimeVersioner      = (*runtime.Client)(nil)
 	_ cri.PodSandboxManager     = (*runtime.Client)(nil)
 	_ cri.ContainerStatsManager = (*runtime.Client)(nil)
+	_ containerLives            = (*runtime.Client)(nil)
 	_ containerManager          = (*runtime.Client)(nil)
 	_ runtimeManager            = (*runtime.Client)(nil)
 	_ imageManager              = (*runtime.Client)(nil)
 )
 
-// containerManager is cri.ContainerManager without GetContainerEvents, which is Events.
-type containerManager interface {
+// containerLives and containerManager are cri.ContainerManager without
+// GetContainerEvents, which is Events.
+type containerLives interface {
 	CreateContainer(ctx context.Context, podSandboxID string, config *runtimeapi.ContainerConfig, sandboxConfig *runtimeapi.PodSandboxConfig) (string, error)
 	StartContainer(ctx context.Context, containerID string) error
 	StopContainer(ctx context.Context, containerID string, timeout int64) error
 	RemoveContainer(ctx context.Context, containerID string) error
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 	ContainerStatus(ctx context.Context, containerID string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
+}
+
+type containerManager interface {
 	UpdateContainerResources(ctx context.Context, containerID string, resources *runtimeapi.ContainerResources) error
 	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
 	Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
@@ -428,7 +433,7 @@ func TestRuntimeRestart(t *testing.T) {
 			if took := time.Since(asked); took > 0 {
 				t.Fatalf("a call to a runtime that is down took %v", took)
 			}
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		}
 		if n := dials.Load(); n > 3600/2 {
 			t.Errorf("%d connections were tried in an hour", n)
@@ -436,7 +441,7 @@ func TestRuntimeRestart(t *testing.T) {
 		if err := s.Up(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(4 * time.Second)
+		elapse(4 * time.Second)
 		if _, err := c.Snapshot(t.Context()); err != nil {
 			t.Errorf("four seconds after the runtime came back: %v", err)
 		}

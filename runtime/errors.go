@@ -90,6 +90,7 @@ func (e *statusError) Error() string {
 
 func (e *statusError) Unwrap() error { return e.kind }
 
+// GRPCStatus is what status.Convert asks for.
 func (e *statusError) GRPCStatus() *status.Status { return e.status }
 
 // peer says who made up the status of a failed call.

@@ -43,7 +43,7 @@ func TestClassify(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			err := newOpError(operation{name: "Op", id: "x"}, classify(status.Error(c.code, c.text), c.from))
 			for _, kind := range []error{ErrNotFound, ErrAlreadyExists, ErrRuntimeDown, ErrTooLarge, ErrUnimplemented, ErrMalformed, ErrClosed, context.DeadlineExceeded, context.Canceled} {
-				if got, want := errors.Is(err, kind), kind == c.want; got != want {
+				if got, want := errors.Is(err, kind), errors.Is(c.want, kind); got != want {
 					t.Errorf("errors.Is(%v, %v) is %v, want %v", err, kind, got, want)
 				}
 			}

@@ -38,7 +38,7 @@ func TestEvents(t *testing.T) {
 		}()
 		synctest.Wait()
 		onRunningPod(t, c)
-		time.Sleep(2 * time.Minute)
+		elapse(2 * time.Minute)
 		s.Down()
 		<-done
 		want := []string{"00:00 created", "00:00 started", "00:00 created", "00:00 started", "01:00 stopped"}
@@ -94,3 +94,6 @@ func TestEventsEndWhenTheConsumerStops(t *testing.T) {
 		// The bubble ends only if the stream's goroutines have ended.
 	})
 }
+
+// elapse lets time pass in a bubble.
+func elapse(d time.Duration) { <-time.After(d) }

@@ -30,6 +30,7 @@ type Target struct {
 // with a Server proves. It makes pods in the namespace "conformance", removes them, and
 // leaves everything else on the runtime alone.
 func Conformance(t *testing.T, target Target) {
+	t.Helper()
 	for _, c := range conformanceCases() {
 		t.Run(c.name, func(t *testing.T) { c.run(newConformanceRun(t, target)) })
 	}

@@ -99,3 +99,6 @@ type failures struct {
 func (f *failures) Errorf(format string, args ...any) {
 	f.texts = append(f.texts, fmt.Sprintf(format, args...))
 }
+
+// elapse lets time pass in a bubble.
+func elapse(d time.Duration) { <-time.After(d) }

@@ -36,7 +36,7 @@ func TestLives(t *testing.T) {
 				w.server.SetLives("app", c.life)
 				id := w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
 				if c.stop >= 0 {
-					time.Sleep(time.Hour)
+					elapse(time.Hour)
 					began := time.Now()
 					w.must(w.client.StopContainer(t.Context(), id, c.stop))
 					if took := time.Since(began); took > time.Duration(c.stop)*time.Second {
@@ -46,7 +46,7 @@ func TestLives(t *testing.T) {
 						t.Error("the container runs after the stop")
 					}
 				}
-				time.Sleep(day)
+				elapse(day)
 				w.wantState(id, c.want)
 			})
 		})
@@ -60,13 +60,13 @@ func TestLifePerAttempt(t *testing.T) {
 		sandbox := w.run(sandboxConfig("web"))
 		for attempt, want := range []string{"Error, code 1, after 1s", "Error, code 2, after 1m0s", "running", "running"} {
 			id := w.start(sandbox, containerConfig("app", uint32(attempt)))
-			time.Sleep(time.Hour)
+			elapse(time.Hour)
 			w.wantState(id, want)
 		}
 		// No lives are the script's again, here the default.
 		w.server.SetLives("app")
 		id := w.start(sandbox, containerConfig("app", 9))
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		w.wantState(id, "running")
 	})
 }
@@ -82,7 +82,7 @@ func TestScript(t *testing.T) {
 		}})
 		sandbox := w.run(sandboxConfig("web"))
 		short, long := w.start(sandbox, containerConfig("short", 0)), w.start(sandbox, containerConfig("long", 0))
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		w.wantState(short, "Completed, code 0, after 1m0s")
 		w.wantState(long, "running")
 	})
@@ -95,7 +95,7 @@ func TestStopIsAskedOnce(t *testing.T) {
 		id := w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
 		first := make(chan error)
 		go func() { first <- w.client.StopContainer(t.Context(), id, 60) }()
-		time.Sleep(15 * time.Second)
+		elapse(15 * time.Second)
 		w.must(w.client.StopContainer(t.Context(), id, 60))
 		w.must(<-first)
 		w.wantState(id, "Completed, code 0, after 20s")
@@ -110,7 +110,7 @@ func TestExit(t *testing.T) {
 		if got, err := w.server.ContainerID("default/web", "app"); err != nil || got != id {
 			t.Errorf("id of the container is %q, %v, want %q", got, err, id)
 		}
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.must(w.server.Exit("default/web", "app", runtimetest.Exit{Code: 7}))
 		w.wantState(id, "Error, code 7, after 1m0s")
 		if w.server.Exit("default/web", "app", runtimetest.Exit{}) == nil {
@@ -119,7 +119,7 @@ func TestExit(t *testing.T) {
 		if _, err := w.server.ContainerID("default/db", "app"); err == nil {
 			t.Error("a container was found in a pod that does not exist")
 		}
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		next := w.start(sandbox, containerConfig("app", 1))
 		if got, err := w.server.ContainerID("default/web", "app"); err != nil || got != next {
 			t.Errorf("id of the newest container is %q, %v, want %q", got, err, next)

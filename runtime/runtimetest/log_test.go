@@ -34,10 +34,10 @@ func TestLog(t *testing.T) {
 		id := w.start(w.run(pod), config)
 
 		path := filepath.Join(dir, "app", "0.log")
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.must(os.Rename(path, path+".old"))
 		w.must(w.client.ReopenContainerLog(t.Context(), id))
-		time.Sleep(3 * time.Hour)
+		elapse(3 * time.Hour)
 		want := map[string]string{
 			path + ".old": "2000-01-01T00:00:00Z stdout F hello\n" +
 				"2000-01-01T00:00:01.5Z stderr F oh\n" +

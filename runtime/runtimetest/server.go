@@ -90,8 +90,7 @@ func Start(tb testing.TB, cfg Config) *Server {
 // says.
 func StartUnix(tb testing.TB, cfg Config) *Server {
 	tb.Helper()
-	// TempDir of the test can be longer than the path of a socket may be.
-	dir, err := os.MkdirTemp("", "cri")
+	dir, err := os.MkdirTemp("", "cri") //nolint:usetesting // tb.TempDir can be longer than the path of a socket may be.
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -27,10 +27,10 @@ func TestRestartThatKeepsState(t *testing.T) {
 		short, long := w.start(sandbox, containerConfig("short", 0)), w.start(sandbox, containerConfig("long", 0))
 		w.server.Down()
 		w.server.Down()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		w.must(w.server.Up())
 		w.must(w.server.Up())
-		time.Sleep(4 * time.Second)
+		elapse(4 * time.Second)
 		w.wantState(short, "Error, code 4, after 1m0s")
 		w.wantState(long, "running")
 	})
@@ -43,7 +43,7 @@ func TestRestartThatForgets(t *testing.T) {
 		w.server.Down()
 		w.server.Forget()
 		w.must(w.server.Up())
-		time.Sleep(4 * time.Second)
+		elapse(4 * time.Second)
 		snap, err := w.client.Snapshot(t.Context())
 		w.must(err)
 		if len(snap.Pods) != 0 {
@@ -217,6 +217,7 @@ func TestManyClients(t *testing.T) {
 
 // live is a pod's life, in which every call may find the runtime down.
 func live(t *testing.T, c *runtime.Client, pod *runtimeapi.PodSandboxConfig) {
+	t.Helper()
 	ctx := t.Context()
 	tolerate := func(err error) {
 		if err != nil && !errors.Is(err, runtime.ErrRuntimeDown) && !errors.Is(err, runtime.ErrNotFound) {

@@ -107,13 +107,8 @@ func (w *world) podStatsLocked(s *sandbox) *runtimeapi.PodSandboxStats {
 // usage is that of n containers that ran for d.
 func usage(n int, d time.Duration) (*runtimeapi.CpuUsage, *runtimeapi.MemoryUsage) {
 	now := time.Now().UnixNano()
-	memory := uint64(n) * statsMemory
-	return &runtimeapi.CpuUsage{
-			Timestamp:            now,
-			UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: uint64(float64(n) * float64(d.Nanoseconds()) * statsCPU)},
-		}, &runtimeapi.MemoryUsage{
-			Timestamp:       now,
-			WorkingSetBytes: &runtimeapi.UInt64Value{Value: memory},
-			UsageBytes:      &runtimeapi.UInt64Value{Value: memory},
-		}
+	cores := uint64(float64(n) * float64(d.Nanoseconds()) * statsCPU)
+	bytes := &runtimeapi.UInt64Value{Value: uint64(n) * statsMemory}
+	cpu := &runtimeapi.CpuUsage{Timestamp: now, UsageCoreNanoSeconds: &runtimeapi.UInt64Value{Value: cores}}
+	return cpu, &runtimeapi.MemoryUsage{Timestamp: now, WorkingSetBytes: bytes, UsageBytes: bytes}
 }
