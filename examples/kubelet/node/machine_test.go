@@ -166,6 +166,8 @@ func pass(d time.Duration) {
 type manifests struct {
 	adopt   node.AdoptUID
 	changed chan struct{}
+	// adopts asks for the UID of each new pod, as for manifests that state none.
+	adopts bool
 
 	mu    sync.Mutex // guards the fields below
 	pods  []*corev1.Pod
@@ -194,11 +196,24 @@ func (s *manifests) Run(ctx context.Context, set func(staticpods.Set)) error {
 		s.mu.Lock()
 		pods := slices.Clone(s.pods)
 		s.mu.Unlock()
+		if s.adopts {
+			s.takeUIDs(pods)
+		}
 		set(staticpods.Set{Pods: pods})
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-s.changed:
+		}
+	}
+}
+
+// takeUIDs gives pods the UIDs under which they run already.
+func (s *manifests) takeUIDs(pods []*corev1.Pod) {
+	for i, p := range pods {
+		if uid, ok := s.adopt(p); ok {
+			pods[i] = p.DeepCopy()
+			pods[i].UID = uid
 		}
 	}
 }
@@ -288,6 +303,11 @@ func newPod(name string) *corev1.Pod {
 	}
 }
 
+// imageOf is the image of a pod, present.
+func imageOf(pod *corev1.Pod) runtimetest.Image {
+	return runtimetest.Image{Name: pod.Spec.Containers[0].Image}
+}
+
 // stranger makes a running pod past the agent, as crictl or another kubelet would,
 // and returns the id of its container.
 func (m *machine) stranger(t *testing.T, pod *corev1.Pod, annotations map[string]string) string {
@@ -307,7 +327,7 @@ func (m *machine) stranger(t *testing.T, pod *corev1.Pod, annotations map[string
 	labels[podspec.LabelContainerName] = "app"
 	id, err := c.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
-		Image:    &runtimeapi.ImageSpec{Image: shell},
+		Image:    &runtimeapi.ImageSpec{Image: pod.Spec.Containers[0].Image},
 		Labels:   labels,
 		Annotations: map[string]string{
 			podspec.AnnotationHash:             podspec.ContainerHash(&pod.Spec.Containers[0]),

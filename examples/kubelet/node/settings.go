@@ -18,6 +18,30 @@ import (
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
+// Honoured lists the fields of a KubeletConfiguration that a Node acts on, for
+// allocatable/config, which reports the others.
+func Honoured() []string {
+	return []string{
+		"cgroupDriver",
+		"cgroupRoot",
+		"clusterDNS",
+		"clusterDomain",
+		"containerRuntimeEndpoint",
+		"cpuCFSQuota",
+		"cpuCFSQuotaPeriod",
+		"crashLoopBackOff",
+		"fileCheckFrequency",
+		"healthzBindAddress",
+		"healthzPort",
+		"podLogsDir",
+		"resolvConf",
+		"runtimeRequestTimeout",
+		"seccompDefault",
+		"staticPodPath",
+		"syncFrequency",
+	}
+}
+
 // AdoptUID finds the UID under which a pod of a manifest runs already, made by an
 // agent of another make.
 type AdoptUID func(pod *corev1.Pod) (types.UID, bool)

@@ -1,0 +1,83 @@
+// Command kubelet runs the static pods of a manifest directory on a container
+// runtime: a kubelet in standalone mode, wired from the packages of nodekit.
+//
+//	kubelet --config /etc/kubernetes/kubelet.yaml
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "kubelet:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program; it returns when a signal or an error ends it.
+func run(args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if errors.Is(err, pflag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.version {
+		_, err := fmt.Fprintln(stdout, "Kubernetes", version())
+		return err
+	}
+	log, err := o.logger(stderr)
+	if err != nil {
+		return err
+	}
+	cfg, err := o.load(log)
+	if err != nil {
+		return err
+	}
+	name, err := o.nodeName()
+	if err != nil {
+		return err
+	}
+	n, err := node.New(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, Log: log})
+	if err != nil {
+		return err
+	}
+	log.Info("kubelet", "version", version(), "pid", os.Getpid())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	return n.Run(ctx)
+}
+
+// load reads the configuration. What in it has no effect is logged, what is wrong is
+// the error, both with their lines.
+func (o *options) load(log *slog.Logger) (*kubeletconfig.KubeletConfiguration, error) {
+	cfg, problems, err := config.LoadFile(o.config, node.Honoured())
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range problems {
+		if p.Severity == config.Warning {
+			log.Warn("configuration", "file", o.config, "problem", p.String())
+		}
+	}
+	if err := config.Err(problems); err != nil {
+		return nil, fmt.Errorf("configuration %s:\n%w", o.config, err)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+// TestRunRefuses: what is wrong is named before anything starts.
+func TestRunRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	broken := file("broken.yaml", head+"staticPodPath: /manifests\nhealtzPort: 1\nfileCheckFrequency: -1s\n")
+	good := file("good.yaml", head)
+	tests := []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{name: "unknown flag", args: []string{"--config", good, "--kubeconfig", "x"}, want: []string{"unknown flag: --kubeconfig"}},
+		{name: "argument", args: []string{"--config", good, "extra"}, want: []string{`unexpected argument "extra"`}},
+		{name: "no configuration", want: []string{"--config is missing"}},
+		{name: "level", args: []string{"--config", good, "-v", "loud"}, want: []string{"--log-level", "loud"}},
+		{name: "format", args: []string{"--config", good, "--log-format", "xml"}, want: []string{"--log-format", "xml", "text or json"}},
+		{name: "missing file", args: []string{"--config", filepath.Join(dir, "none")}, want: []string{filepath.Join(dir, "none")}},
+		{name: "problems with lines", args: []string{"--config", broken}, want: []string{broken, "line 4: healtzPort: unknown field", "line 5: fileCheckFrequency"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, log bytes.Buffer
+			err := run(append(tt.args, "--root-dir", filepath.Join(dir, "root")), &out, &log)
+			if err == nil {
+				t.Fatal("run returned nil, want an error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error is %q, want it to have %q", err, want)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(dir, "root")); err == nil {
+				t.Error("the root directory was made")
+			}
+		})
+	}
+}
+
+// TestVersionIsOneKubernetesTakes: semantic version with build metadata.
+func TestVersionIsOneKubernetesTakes(t *testing.T) {
+	var out, log bytes.Buffer
+	if err := run([]string{"--version"}, &out, &log); err != nil {
+		t.Fatal(err)
+	}
+	if want := regexp.MustCompile(`^Kubernetes v1\.37\.2\+nodekit\.[0-9A-Za-z.-]+\n$`); !want.MatchString(out.String()) {
+		t.Errorf("version is %q, want %s", &out, want)
+	}
+}
+
+// TestHelpNamesEveryFlag prints to where errors go, and is no error.
+func TestHelpNamesEveryFlag(t *testing.T) {
+	var out, log bytes.Buffer
+	if err := run([]string{"--help"}, &out, &log); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{"config", "hostname-override", "root-dir", "version", "take-over", "log-level", "log-format"} {
+		if !strings.Contains(log.String(), "--"+flag) {
+			t.Errorf("help has no --%s:\n%s", flag, &log)
+		}
+	}
+}
+
+// TestLogLevels takes names and the kubelet's numbers.
+func TestLogLevels(t *testing.T) {
+	for value, want := range map[string]string{"debug": "debug", "WARN": "warn", "0": "info", "2": "info", "4": "debug", "10": "debug"} {
+		var l logLevel
+		if err := l.Set(value); err != nil || l.String() != want {
+			t.Errorf("level %q is %s, %v; want %s", value, l.String(), err, want)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+// Package node is a standalone kubelet as a value: it reads pod manifests from a
+// directory, runs them on a container runtime and keeps them running. The program
+// examples/kubelet is a main around it.
+//
+// It is the wiring of nodekit's packages, and shows that their types fit:
+// allocatable/config for the configuration, staticpods for the manifests, podworker
+// and podsync for the pods, runtime for CRI. Every part can be replaced in Config.
+// It talks to no API server and runs no probes by itself.
+//
+//	n, err := node.New(node.Config{Kubelet: kubelet, Name: "node-a"})
+//	if err != nil {
+//		return err
+//	}
+//	return n.Run(ctx) // until ctx ends; the pods keep running
+//
+// What it keeps in the root directory: instance-id, which marks what this agent
+// made; node-state.json, what it took over from others; kubelet.lock, held while it
+// runs; kubelet.sock, its local API for root; and the data of pods.
+//
+// A Node is run once, by one goroutine. It needs to be root: for the runtime's
+// socket, the root directory and the cgroups.
+package node
