@@ -32,37 +32,27 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 		if id, err = s.runSandbox(ctx, pod, a.Attempt); err != nil {
 			return append(errs, err)
 		}
+		if seen, err = s.sandboxRuns(ctx, pod, r); err != nil {
+			return append(errs, err)
+		}
 	}
-	if len(a.Start) == 0 || ctx.Err() != nil {
+	if len(a.Start) == 0 {
 		return errs
 	}
-	st, err := s.startAll(ctx, pod, r, id, a)
-	if err != nil {
-		errs = append(errs, err)
-	}
-	return append(errs, st...)
+	b := batch{syncer: s, pod: pod, record: r, sandboxID: id}
+	return append(errs, b.startAll(ctx, seen, a.Start)...)
 }
 
-// startAll starts the containers of a plan one after the other. The second result
-// is an error that keeps all of them from starting.
-func (s *Syncer) startAll(ctx context.Context, pod *corev1.Pod, r *record, sandbox string, a *Actions) ([]error, error) {
-	resp, err := s.runtime.PodSandboxStatus(ctx, sandbox, false)
+// sandboxRuns publishes that the pod has a sandbox and an address, before any image
+// is pulled.
+func (s *Syncer) sandboxRuns(ctx context.Context, pod *corev1.Pod, r *record) (*podstatus.Observed, error) {
+	seen, err := s.observe(ctx, pod.UID)
 	if err != nil {
 		s.warning(pod, "", "FailedPodSandBoxStatus", fmt.Sprintf("Unable to get pod sandbox status: %v", err))
-		return nil, fmt.Errorf("get status of sandbox %s of pod %s/%s: %w", sandbox, pod.Namespace, pod.Name, err)
+		return nil, err
 	}
-	b := batch{syncer: s, pod: pod, record: r, sandboxID: sandbox, sandbox: sandboxFrom(resp.GetStatus())}
-	b.config = podspec.Sandbox(pod, &s.cfg.Node, b.sandbox.Attempt).Config
-	var errs []error
-	for i := range a.Start {
-		if ctx.Err() != nil {
-			return append(errs, ctx.Err()), nil
-		}
-		if err := b.start(ctx, &a.Start[i]); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errs, nil
+	s.emit(pod, r, s.statusInput(pod, r, seen))
+	return seen, nil
 }
 
 // runSandbox makes the directories of the pod and runs a sandbox for it.
@@ -80,7 +70,9 @@ func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 		id, err = s.reservedSandbox(call, pod, attempt, err)
 	}
 	if err != nil {
-		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+		if ctx.Err() == nil {
+			s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+		}
 		return "", fmt.Errorf("run sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return id, nil

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,8 +103,11 @@ type record struct {
 	failedStarts map[string]bool
 	// pulls has the back-off of failed pulls, by image.
 	pulls map[string]pull
-	// told has what an event was sent for and must not be sent again.
-	told map[string]bool
+	// told has, by kind of event, whom it was sent about and must not be again.
+	told map[string]map[string]bool
+	// stopping is when the first attempt to stop the pod that has not succeeded yet
+	// began.
+	stopping time.Time
 	// end is how the pod was told to end.
 	end podstatus.End
 	// over is true once the pod was cleaned up.
@@ -119,7 +124,7 @@ func (s *Syncer) record(pod *corev1.Pod) *record {
 			waiting:      map[string]podstatus.Waiting{},
 			failedStarts: map[string]bool{},
 			pulls:        map[string]pull{},
-			told:         map[string]bool{},
+			told:         map[string]map[string]bool{},
 		}
 		if pod.Status.Phase != "" {
 			r.status = pod.Status.DeepCopy()
@@ -136,13 +141,33 @@ func (s *Syncer) drop(uid types.UID) {
 	delete(s.pods, uid)
 }
 
-// once reports whether key is new, and remembers it.
-func (r *record) once(key string) bool {
-	if r.told[key] {
+// once reports whether an event of a kind is the first about its subject.
+func (r *record) once(kind, subject string) bool {
+	if r.told[kind][subject] {
 		return false
 	}
-	r.told[key] = true
+	if r.told[kind] == nil {
+		r.told[kind] = map[string]bool{}
+	}
+	r.told[kind][subject] = true
 	return true
+}
+
+// Kinds of events that are sent once: about a container by id, or about a field.
+const (
+	toldKilling = "killing"
+	toldBackoff = "back-off"
+	toldField   = "field"
+)
+
+// prune forgets what was remembered of containers that are gone.
+func (r *record) prune(seen *podstatus.Observed) {
+	gone := func(id string, _ bool) bool {
+		return !slices.ContainsFunc(seen.Containers, func(c podstatus.Instance) bool { return c.ID == id })
+	}
+	maps.DeleteFunc(r.failedStarts, gone)
+	maps.DeleteFunc(r.told[toldKilling], gone)
+	maps.DeleteFunc(r.told[toldBackoff], gone)
 }
 
 // callGrace is how long a call that must not be torn is given to end by itself

@@ -97,7 +97,10 @@ func (b *batch) pull(ctx context.Context, c *corev1.Container, spec *runtimeapi.
 	b.normal(c, "Pulling", fmt.Sprintf("Pulling image %q", c.Image))
 	began := time.Now()
 	ref, err := b.syncer.runtime.PullImage(ctx, spec, nil, b.config)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return image{}, &startError{reason: reasonPull, err: ctx.Err()}
+	case err != nil:
 		return image{}, b.pullFailed(c, err)
 	}
 	delete(b.record.pulls, c.Image)

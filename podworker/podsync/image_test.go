@@ -92,6 +92,9 @@ func TestPullIsWaitedForWithoutSecondPull(t *testing.T) {
 		if got := a.status(pod).ContainerStatuses[0].State.Waiting; got == nil || got.Reason != "ContainerCreating" {
 			t.Errorf("state is %+v, want ContainerCreating", got)
 		}
+		if got := a.status(pod).PodIP; got != "10.88.0.2" {
+			t.Errorf("address is %q while the image is pulled", got)
+		}
 		began := time.Now()
 		a.remove(pod) // the pull is given up
 		pass(5 * time.Second)

@@ -64,7 +64,7 @@ func (s *Syncer) stopContainers(ctx context.Context, pod *corev1.Pod, r *record,
 	var all sync.WaitGroup
 	for i := range stops {
 		stop := &stops[i]
-		if r.once("killing " + stop.ID) {
+		if r.once(toldKilling, stop.ID) {
 			s.normal(pod, stop.Name, "Killing", stop.Message)
 		}
 		all.Go(func() {
@@ -89,8 +89,13 @@ func compact(errs []error) []error {
 	return out
 }
 
-// killPod stops every container of the pod, then every sandbox.
+// killPod stops every container of the pod, then every sandbox. Stopping a sandbox
+// kills what still runs in it, so while a container could not be stopped that waits
+// until the grace period is over.
 func (s *Syncer) killPod(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed, left time.Duration) []error {
+	if r.stopping.IsZero() {
+		r.stopping = time.Now()
+	}
 	var stops []Stop
 	for i := range seen.Containers {
 		c := &seen.Containers[i]
@@ -99,14 +104,30 @@ func (s *Syncer) killPod(ctx context.Context, pod *corev1.Pod, r *record, seen *
 		}
 	}
 	errs := s.stopContainers(ctx, pod, r, stops, func(*Stop) time.Duration { return left })
+	if len(errs) == 0 || time.Since(r.stopping) > max(left, minStop) {
+		errs = append(errs, s.stopSandboxes(ctx, pod, seen)...)
+	}
+	if err := ctx.Err(); err != nil {
+		return []error{fmt.Errorf("stop pod %s/%s: %w", pod.Namespace, pod.Name, err)}
+	}
+	if len(errs) > 0 {
+		s.warning(pod, "", "FailedKillPod", fmt.Sprintf("error killing pod: %v", joined(errs)))
+		return errs
+	}
+	r.stopping = time.Time{}
+	return nil
+}
+
+func (s *Syncer) stopSandboxes(ctx context.Context, pod *corev1.Pod, seen *podstatus.Observed) []error {
+	var errs []error
 	for i := range seen.Sandboxes {
+		if ctx.Err() != nil {
+			break
+		}
 		id := seen.Sandboxes[i].ID
 		if err := ignoreNotFound(s.runtime.StopPodSandbox(ctx, id)); err != nil {
 			errs = append(errs, fmt.Errorf("stop sandbox %s of pod %s/%s: %w", id, pod.Namespace, pod.Name, err))
 		}
-	}
-	if len(errs) > 0 {
-		s.warning(pod, "", "FailedKillPod", fmt.Sprintf("error killing pod: %v", joined(errs)))
 	}
 	return errs
 }

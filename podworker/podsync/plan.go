@@ -172,7 +172,11 @@ func (p *planner) restart(c *corev1.Container, run *podstatus.Instance) {
 	start := Start{Name: c.Name, Attempt: uint32(max(run.RestartCount, 0)) + 1}
 	if run.State == podstatus.StateExited && (run.Hash == "" || run.Hash == podspec.ContainerHash(c)) {
 		wait, step := p.backoff.next(run)
-		if until := run.FinishedAt.Add(wait); p.in.Now.Before(until) {
+		until := run.FinishedAt.Add(wait)
+		if limit := p.in.Now.Add(wait); until.After(limit) {
+			until = limit // the clock was set back
+		}
+		if p.in.Now.Before(until) {
 			p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: until, Reason: p.crashLoop(c, wait)})
 			return
 		}

@@ -219,17 +219,19 @@ func TestFailedStartShowsLate(t *testing.T) {
 // TestNamesReserved has a runtime that makes a sandbox or a container but loses the
 // answer, and does not list it until it is asked for the same name again.
 func TestNamesReserved(t *testing.T) {
-	tests := []struct{ name, create, list string }{
-		{name: "sandbox", create: "RunPodSandbox", list: "ListPodSandbox"},
-		{name: "container", create: "CreateContainer", list: "ListContainers"},
+	tests := []struct {
+		name, create, list string
+		hidden             int // lists until the second attempt is under way
+	}{
+		{name: "sandbox", create: "RunPodSandbox", list: "ListPodSandbox", hidden: 3},
+		{name: "container", create: "CreateContainer", list: "ListContainers", hidden: 4},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(m *machine) {
 				t := m.t
 				m.Inject(tt.create, runtimetest.Fault{Times: 1, Late: true, Err: status.Error(codes.DeadlineExceeded, "too late")})
-				// It stays hidden until the second attempt is under way.
-				m.Inject(tt.list, runtimetest.Fault{Times: 3, Match: byUIDOnly, Edit: emptyList})
+				m.Inject(tt.list, runtimetest.Fault{Times: tt.hidden, Match: byUIDOnly, Edit: emptyList})
 				a := m.agent(t)
 				pod := newPod("web")
 				a.add(pod)

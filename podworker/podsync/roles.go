@@ -33,7 +33,8 @@ type Images interface {
 }
 
 // Runtime is a container runtime in its three roles. runtime.Client is one, and so
-// is a client of k8s.io/cri-client.
+// is a client of k8s.io/cri-client. Every call has to end in bounded time by itself,
+// as it does with these; a Syncer ends one early only when its context ends.
 type Runtime interface {
 	Sandboxes
 	Containers

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -20,8 +21,29 @@ type batch struct {
 	pod       *corev1.Pod
 	record    *record
 	sandboxID string
-	sandbox   podstatus.Sandbox
+	ips       []string
 	config    *runtimeapi.PodSandboxConfig
+}
+
+// startAll starts containers one after the other. A failure does not keep the next
+// from starting.
+func (b *batch) startAll(ctx context.Context, seen *podstatus.Observed, starts []Start) []error {
+	at := slices.IndexFunc(seen.Sandboxes, func(sb podstatus.Sandbox) bool { return sb.ID == b.sandboxID })
+	if at < 0 {
+		return []error{fmt.Errorf("start containers of pod %s/%s: the runtime does not list sandbox %s yet", b.pod.Namespace, b.pod.Name, b.sandboxID)}
+	}
+	b.ips = seen.Sandboxes[at].IPs
+	b.config = podspec.Sandbox(b.pod, &b.syncer.cfg.Node, seen.Sandboxes[at].Attempt).Config
+	var errs []error
+	for i := range starts {
+		if ctx.Err() != nil {
+			return append(errs, ctx.Err())
+		}
+		if err := b.start(ctx, &starts[i]); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
 
 // start starts one container and records why it could not.
@@ -38,6 +60,9 @@ func (b *batch) start(ctx context.Context, st *Start) error {
 		return nil
 	}
 	failure.container = c.Name
+	if ctx.Err() != nil {
+		return fmt.Errorf("pod %s/%s: %w", b.pod.Namespace, b.pod.Name, failure)
+	}
 	b.record.waiting[c.Name] = podstatus.Waiting{Reason: failure.reason, Message: failure.err.Error()}
 	return fmt.Errorf("pod %s/%s: %w", b.pod.Namespace, b.pod.Name, failure)
 }
@@ -53,7 +78,7 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 	if st.First {
 		n, err := nextLogNumber(filepath.Join(s.cfg.Node.LogDir(b.pod), c.Name))
 		if err != nil {
-			return b.fail(c, reasonConfig, err)
+			return b.fail(ctx, c, reasonConfig, err)
 		}
 		attempt = n
 	}
@@ -65,11 +90,11 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 		err = fulfil(spec.Paths)
 	}
 	if err != nil {
-		return b.fail(c, reasonConfig, err)
+		return b.fail(ctx, c, reasonConfig, err)
 	}
 	id, err := b.createContainer(ctx, spec.Config)
 	if err != nil {
-		return b.fail(c, reasonCreate, err)
+		return b.fail(ctx, c, reasonCreate, err)
 	}
 	b.normal(c, "Created", "Container created")
 	return b.run(ctx, c, id, attempt)
@@ -115,7 +140,7 @@ func (b *batch) run(ctx context.Context, c *corev1.Container, id string, attempt
 	defer cancel()
 	if err := b.syncer.runtime.StartContainer(call, id); err != nil {
 		b.record.failedStarts[id] = true
-		return b.fail(c, reasonRunContainer, err)
+		return b.fail(ctx, c, reasonRunContainer, err)
 	}
 	b.normal(c, "Started", "Container started")
 	b.syncer.linkLog(b.pod, c.Name, id, attempt)
@@ -130,8 +155,11 @@ func (b *batch) warning(c *corev1.Container, reason, message string) {
 	b.syncer.warning(b.pod, c.Name, reason, message)
 }
 
-func (b *batch) fail(c *corev1.Container, reason string, err error) *startError {
-	b.warning(c, "Failed", "Error: "+err.Error())
+// fail tells the user, unless the pod was told to stop meanwhile.
+func (b *batch) fail(ctx context.Context, c *corev1.Container, reason string, err error) *startError {
+	if ctx.Err() == nil {
+		b.warning(c, "Failed", "Error: "+err.Error())
+	}
 	return &startError{reason: reason, err: err}
 }
 
@@ -140,7 +168,7 @@ func (b *batch) podIPs() []string {
 	if b.pod.Spec.HostNetwork {
 		return b.syncer.cfg.Node.IPs
 	}
-	return podstatus.SortIPs(b.sandbox.IPs, b.syncer.cfg.Node.IPs)
+	return podstatus.SortIPs(b.ips, b.syncer.cfg.Node.IPs)
 }
 
 // randomName returns 8 hexadecimal digits.

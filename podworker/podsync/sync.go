@@ -97,6 +97,7 @@ func (s *Syncer) plan(pod *corev1.Pod, r *record, seen *podstatus.Observed) Acti
 	actions := Plan(pod, seen, Inputs{
 		Now: time.Now(), Prober: s.cfg.Prober, FailedStarts: r.failedStarts, MaxBackoff: s.cfg.MaxBackoff,
 	})
+	r.prune(seen)
 	due := map[string]bool{}
 	for i := range actions.Start {
 		due[actions.Start[i].Name] = true
@@ -114,7 +115,7 @@ func (s *Syncer) plan(pod *corev1.Pod, r *record, seen *podstatus.Observed) Acti
 
 // tellBackoff sends one event per end of a container that has to wait.
 func (s *Syncer) tellBackoff(pod *corev1.Pod, r *record, seen *podstatus.Observed, name string) {
-	if run := seen.Newest(name); run != nil && r.once("back-off "+run.ID) {
+	if run := seen.Newest(name); run != nil && r.once(toldBackoff, run.ID) {
 		s.warning(pod, name, "BackOff", "Back-off restarting failed container "+name+" in pod "+
 			pod.Name+"_"+pod.Namespace+"("+string(pod.UID)+")")
 	}
@@ -174,7 +175,7 @@ func (s *Syncer) check(pod *corev1.Pod, r *record) error {
 	}
 	problems := podspec.Check(pod, podspec.Options{Probes: s.cfg.Prober != nil})
 	for _, p := range problems {
-		if p.Support == podspec.Warned && r.once(p.String()) {
+		if p.Support == podspec.Warned && r.once(toldField, p.String()) {
 			s.warning(pod, "", "UnsupportedField", p.String())
 		}
 	}
@@ -185,7 +186,7 @@ func (s *Syncer) check(pod *corev1.Pod, r *record) error {
 // refuse ends a pod that asks for what this agent cannot do. If another agent has
 // it running, it is left as it is.
 func (s *Syncer) refuse(pod *corev1.Pod, r *record, seen *podstatus.Observed, why error) (podworker.Outcome, error) {
-	if r.once(why.Error()) {
+	if r.once(toldField, why.Error()) {
 		s.warning(pod, "", "UnsupportedField", why.Error())
 	}
 	in := s.statusInput(pod, r, seen)
