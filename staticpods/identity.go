@@ -1,6 +1,7 @@
 package staticpods
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,7 +16,8 @@ import (
 //	its first 16 bytes in lower-case hexadecimal.
 //
 // The canonical JSON is an object with the name, the namespace, the labels, the
-// annotations and the spec, its keys sorted, without blanks. It holds the fields
+// annotations and the spec, as encoding/json prints a map: keys sorted, without
+// blanks. It holds the fields
 // that the file states and the API type knows, each value as the API type prints
 // it: 1000m is 1, and a field that is set to its zero value is left out like one
 // that is not set. Annotations that begin with kubernetes.io/config. are left
@@ -38,10 +40,10 @@ func digestOf(pod *corev1.Pod, raw []byte, node string) (string, error) {
 		return "", fmt.Errorf("print the pod as JSON: %w", err)
 	}
 	var stated, known map[string]any
-	if err := json.Unmarshal(raw, &stated); err != nil {
+	if err := unmarshalExact(raw, &stated); err != nil {
 		return "", fmt.Errorf("read the pod's JSON: %w", err)
 	}
-	if err := json.Unmarshal(typed, &known); err != nil {
+	if err := unmarshalExact(typed, &known); err != nil {
 		return "", fmt.Errorf("read back the pod's JSON: %w", err)
 	}
 	object, _ := common(stated, known).(map[string]any)
@@ -60,6 +62,13 @@ func digestOf(pod *corev1.Pod, raw []byte, node string) (string, error) {
 	h.Write([]byte(digestPrefix + node + "\n"))
 	h.Write(canonical)
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// unmarshalExact keeps numbers as they are written.
+func unmarshalExact(data []byte, into *map[string]any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(into)
 }
 
 // common returns the part of known whose keys stated has too. Lists have one
