@@ -100,7 +100,7 @@ func Dial(ctx context.Context, endpoint string, cfg Config) (*Client, error) {
 	}
 	if _, err := c.Version(ctx, versionRequest); err != nil {
 		if errors.Is(err, ErrUnimplemented) {
-			err = fmt.Errorf("%w (the runtime does not serve CRI v1; containerd does from 1.6, CRI-O from 1.20)", err)
+			err = fmt.Errorf("%w (the runtime does not serve CRI v1; containerd does from 1.6)", err)
 		}
 		return nil, errors.Join(fmt.Errorf("connect to container runtime at %s: %w", c.endpoint, err), c.Close())
 	}

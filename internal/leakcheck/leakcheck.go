@@ -25,14 +25,15 @@ func Main(m *testing.M) {
 	before := files()
 	code := m.Run()
 	if code == 0 {
-		code = report(before)
+		code = report(before, patience)
 	}
 	os.Exit(code)
 }
 
-// report waits for leftovers to go and prints those that stay.
-func report(before map[string]string) int {
-	left := wait(func() []string { return append(goroutines(), newFiles(before)...) })
+// report waits for leftovers to go and prints those that stay. It returns the exit
+// code.
+func report(before map[string]string, patience time.Duration) int {
+	left := wait(patience, func() []string { return append(goroutines(), newFiles(before)...) })
 	if len(left) == 0 {
 		return 0
 	}
@@ -44,7 +45,7 @@ func report(before map[string]string) int {
 }
 
 // wait looks until nothing is left, or for patience.
-func wait(look func() []string) []string {
+func wait(patience time.Duration, look func() []string) []string {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	tick := time.NewTicker(interval)

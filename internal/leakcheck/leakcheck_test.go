@@ -12,13 +12,19 @@ func TestGoroutineThatStaysIsALeak(t *testing.T) {
 		defer close(done)
 		<-stop
 	}()
+	if code := report(files(), interval); code != 1 {
+		t.Errorf("exit code with a leak is %d, want 1", code)
+	}
 	left := goroutines()
 	if len(left) != 1 || !strings.Contains(left[0], "TestGoroutineThatStaysIsALeak") {
 		t.Errorf("leaked goroutines = %q, want the one of this test", left)
 	}
 	close(stop)
 	<-done
-	if left := wait(goroutines); len(left) != 0 {
+	if code := report(files(), patience); code != 0 {
+		t.Errorf("exit code without a leak is %d, want 0", code)
+	}
+	if left := wait(patience, goroutines); len(left) != 0 {
 		t.Errorf("leaked goroutines after the end = %q, want none", left)
 	}
 }

@@ -132,7 +132,7 @@ func (w *world) lifeOf(id string) (Life, error) {
 		w.mu.Unlock()
 		return Life{}, notFound("container", id)
 	}
-	start := Instance{ID: c.id, Sandbox: clone(c.sandbox.config), Config: clone(c.config)}
+	start := c.instanceLocked()
 	lives := w.lives[c.config.GetMetadata().GetName()]
 	w.mu.Unlock()
 	if len(lives) > 0 {
@@ -348,16 +348,20 @@ func (w *world) updateResources(req *runtimeapi.UpdateContainerResourcesRequest)
 	return nil
 }
 
-// runningContainer is the process for a call that needs one.
-func (w *world) runningContainer(id string) (*container, error) {
+// running is the container and its process for a call that needs one.
+func (w *world) running(id string) (Instance, *process, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.containers[id]
 	if c == nil {
-		return nil, notFound("container", id)
+		return Instance{}, nil, notFound("container", id)
 	}
 	if !c.running() {
-		return nil, status.Errorf(codes.Unknown, "container is in %s state", c.state())
+		return Instance{}, nil, status.Errorf(codes.Unknown, "container is in %s state", c.state())
 	}
-	return c, nil
+	return c.instanceLocked(), c.process, nil
+}
+
+func (c *container) instanceLocked() Instance {
+	return Instance{ID: c.id, Sandbox: clone(c.sandbox.config), Config: clone(c.config)}
 }

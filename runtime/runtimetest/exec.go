@@ -30,7 +30,7 @@ type ExecResult struct {
 
 // ExecSync implements CRI.
 func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-	c, err := s.world.runningContainer(req.GetContainerId())
+	instance, process, err := s.world.running(req.GetContainerId())
 	if err != nil {
 		return nil, err
 	}
@@ -40,13 +40,9 @@ func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncR
 	timeout := time.Duration(req.GetTimeout()) * time.Second
 	var result ExecResult
 	if s.world.exec != nil {
-		result = s.world.exec(ctx, Exec{
-			Container: Instance{ID: c.id, Sandbox: clone(c.sandbox.config), Config: clone(c.config)},
-			Cmd:       req.GetCmd(),
-			Timeout:   timeout,
-		})
+		result = s.world.exec(ctx, Exec{Container: instance, Cmd: req.GetCmd(), Timeout: timeout})
 	}
-	return waitExec(ctx, c.process, timeout, result)
+	return waitExec(ctx, process, timeout, result)
 }
 
 // waitExec lets the time of a command pass.
@@ -77,7 +73,7 @@ func waitExec(ctx context.Context, p *process, timeout time.Duration, result Exe
 
 // Exec implements CRI.
 func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
-	if _, err := s.world.runningContainer(req.GetContainerId()); err != nil {
+	if _, _, err := s.world.running(req.GetContainerId()); err != nil {
 		return nil, err
 	}
 	url, err := s.streamURL("exec")
@@ -89,7 +85,7 @@ func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*
 
 // Attach implements CRI.
 func (s *runtimeService) Attach(_ context.Context, req *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
-	if _, err := s.world.runningContainer(req.GetContainerId()); err != nil {
+	if _, _, err := s.world.running(req.GetContainerId()); err != nil {
 		return nil, err
 	}
 	url, err := s.streamURL("attach")

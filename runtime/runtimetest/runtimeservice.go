@@ -152,12 +152,12 @@ func (s *runtimeService) UpdatePodSandboxResources(_ context.Context, req *runti
 
 // ReopenContainerLog implements CRI.
 func (s *runtimeService) ReopenContainerLog(_ context.Context, req *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
-	c, err := s.world.runningContainer(req.GetContainerId())
+	_, process, err := s.world.running(req.GetContainerId())
 	if err != nil {
 		return nil, err
 	}
-	if err := c.process.log.reopen(); err != nil {
-		return nil, status.Errorf(codes.Unknown, "failed to reopen log of container %q: %v", c.id, err)
+	if err := process.log.reopen(); err != nil {
+		return nil, status.Errorf(codes.Unknown, "failed to reopen log of container %q: %v", req.GetContainerId(), err)
 	}
 	return &runtimeapi.ReopenContainerLogResponse{}, nil
 }

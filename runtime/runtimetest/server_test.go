@@ -1,6 +1,7 @@
 package runtimetest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -199,38 +200,64 @@ func TestManyClients(t *testing.T) {
 	var pods sync.WaitGroup
 	for i := range 20 {
 		pods.Go(func() {
-			pod := sandboxConfig(fmt.Sprint("pod", i))
-			for attempt := range uint32(10) {
-				pod.Metadata.Attempt = attempt
-				live(t, c, pod)
+			for lived := 0; lived < 5; {
+				err := live(t.Context(), c, sandboxConfig(fmt.Sprint("pod", i)))
+				switch {
+				case err == nil:
+					lived++
+				case errors.Is(err, runtime.ErrRuntimeDown):
+					elapse(10 * time.Millisecond)
+				default:
+					t.Error(err)
+					return
+				}
 			}
 		})
 	}
-	for range 3 {
+	for range 5 {
+		elapse(20 * time.Millisecond)
 		s.Down()
 		if err := s.Up(); err != nil {
 			t.Error(err)
 		}
 	}
 	pods.Wait()
+	snap, err := c.Snapshot(t.Context())
+	if err != nil || len(snap.Pods) != 0 {
+		t.Errorf("left are %v, %v, want nothing", snap, err)
+	}
 }
 
-// live is a pod's life, in which every call may find the runtime down.
-func live(t *testing.T, c *runtime.Client, pod *runtimeapi.PodSandboxConfig) {
-	t.Helper()
-	ctx := t.Context()
-	tolerate := func(err error) {
-		if err != nil && !errors.Is(err, runtime.ErrRuntimeDown) && !errors.Is(err, runtime.ErrNotFound) {
-			t.Error(err)
+// live is a pod's life, after what an earlier try has left was removed.
+func live(ctx context.Context, c *runtime.Client, pod *runtimeapi.PodSandboxConfig) error {
+	left, err := c.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: pod.GetLabels()})
+	if err != nil {
+		return err
+	}
+	for _, sandbox := range left {
+		if err := c.RemovePodSandbox(ctx, sandbox.GetId()); err != nil {
+			return err
 		}
 	}
 	sandbox, err := c.RunPodSandbox(ctx, pod, "")
-	tolerate(err)
+	if err != nil {
+		return err
+	}
 	id, err := c.CreateContainer(ctx, sandbox, containerConfig("app", 0), pod)
-	tolerate(err)
-	tolerate(c.StartContainer(ctx, id))
-	_, err = c.Snapshot(ctx)
-	tolerate(err)
-	tolerate(c.StopContainer(ctx, id, 1))
-	tolerate(c.RemovePodSandbox(ctx, sandbox))
+	if err != nil {
+		return err
+	}
+	if err := c.StartContainer(ctx, id); err != nil {
+		return err
+	}
+	// The container may have ended by now; these race with its end on purpose.
+	_, _, _ = c.ExecSync(ctx, id, []string{"true"}, 0)
+	_ = c.UpdateContainerResources(ctx, id, &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{CpuShares: 2}})
+	if _, err := c.Snapshot(ctx); err != nil {
+		return err
+	}
+	if err := c.StopContainer(ctx, id, 1); err != nil {
+		return err
+	}
+	return c.RemovePodSandbox(ctx, sandbox)
 }
