@@ -91,7 +91,7 @@ func (g *generation) create(c *nft.Conn) error {
 // createAffinity buffers the map of pinned clients.
 func (g *generation) createAffinity(c *nft.Conn, size uint32) error {
 	err := c.AddSet(&nft.Set{
-		Table: g.table, Name: g.affinity,
+		Table: g.table, ID: g.setID(objectCount), Name: g.affinity,
 		IsMap: true, Dynamic: true, HasTimeout: true, Size: size,
 		Concatenation: true,
 		KeyType:       nft.MustConcatSetType(nft.TypeMark, g.addrType()),
@@ -110,9 +110,15 @@ func (g *generation) addrType() nft.SetDatatype {
 	return nft.TypeIPAddr
 }
 
+// setID numbers the sets of a transaction. The library would take numbers from a
+// counter of the whole process, which it does not guard.
+func (g *generation) setID(o object) uint32 {
+	return uint32(g.family)<<8 + uint32(o) + 1
+}
+
 func (g *generation) newSet(o object) *nft.Set {
 	spec := objectSpecs[o]
-	s := &nft.Set{Table: g.table, Name: g.setName(o)}
+	s := &nft.Set{Table: g.table, ID: g.setID(o), Name: g.setName(o)}
 	types := make([]nft.SetDatatype, 0, len(spec.key))
 	for _, part := range spec.key {
 		types = append(types, g.partType(part))
