@@ -3,6 +3,7 @@ package proxier_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -62,14 +63,14 @@ type printer struct{ stop func() }
 
 func (p printer) Reset(_ context.Context, s *proxier.State) error {
 	for _, sp := range s.Ports {
-		fmt.Println(sp)
+		fmt.Fprintln(os.Stdout, sp)
 	}
 	p.stop()
 	return nil
 }
 
 func (p printer) Apply(_ context.Context, d proxier.Delta) error {
-	fmt.Print(d)
+	fmt.Fprint(os.Stdout, d)
 	return nil
 }
 

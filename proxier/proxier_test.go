@@ -70,6 +70,11 @@ func (r *rig) expect(t *testing.T, want ...string) {
 	r.at = nil
 }
 
+// pass lets time go by in a synctest bubble.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+}
+
 func clusterService(n int) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("svc-%d", n)},
@@ -99,7 +104,7 @@ func TestRunWaitsForEveryFeed(t *testing.T) {
 		r.start(t)
 		a.SetService(clusterService(1))
 		a.Synced()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		r.expect(t)
 		st := r.Status()
 		if diff := cmp.Diff([]string{"slices"}, st.Waiting); diff != "" {
@@ -128,14 +133,14 @@ func TestRunFiresAtOnceAndGathersBursts(t *testing.T) {
 		r.start(t)
 		r.expect(t, "0s Reset")
 
-		time.Sleep(time.Second)
+		pass(time.Second)
 		feed.SetService(clusterService(0)) // after a quiet: at once
 		synctest.Wait()
 		for i := 1; i <= 40; i++ { // a change each millisecond: gathered
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 			feed.SetService(clusterService(i))
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		r.expect(t, "1s Apply", "1.05s Apply")
 		calls := r.backend.Calls()
 		if got := len(calls[len(calls)-1].Delta.Update); got != 40 {
@@ -147,7 +152,7 @@ func TestRunFiresAtOnceAndGathersBursts(t *testing.T) {
 		feed.SetService(svc)
 		feed.DeleteService(types.NamespacedName{Namespace: "ns", Name: "unknown"})
 		feed.DeleteEndpointSlice(types.NamespacedName{Namespace: "ns", Name: "unknown"})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		r.expect(t)
 	})
 }
@@ -162,25 +167,25 @@ func TestRunKeepsInputUntilItIsInForce(t *testing.T) {
 		r.start(t)
 		r.expect(t, "0s Reset")
 
-		time.Sleep(time.Second)
+		pass(time.Second)
 		broken := errors.New("kernel says no")
 		r.backend.Fail(func(proxiertest.Call) error { return broken })
 		feed.SetEndpointSlice(sliceOf(1, "10.244.0.1"))
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		r.expect(t, "1s Apply failed", "1.1s Reset failed", "1.3s Reset failed", "1.7s Reset failed", "2.5s Reset failed")
 		st := r.Status()
 		if !errors.Is(st.LastError, broken) || st.Failures != 5 || !st.QueuedSince.Equal(r.begin.Add(time.Second)) {
 			t.Errorf("Status() = %+v, want 5 failures and a change queued since 1s", st)
 		}
 
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		r.at = nil
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := len(r.at); n != 2 {
 			t.Errorf("%d tries in a minute of lasting failure, want one each 30s: %v", n, r.at)
 		}
 		r.backend.Fail(nil)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := r.backend.State().Ports; len(got) != 1 || len(got[0].Cluster) != 1 {
 			t.Errorf("in force are %v, want the endpoint that came during the failure", got)
 		}
@@ -189,7 +194,7 @@ func TestRunKeepsInputUntilItIsInForce(t *testing.T) {
 		}
 		r.at = nil
 		feed.DeleteService(types.NamespacedName{Namespace: "ns", Name: "svc-1"})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if len(r.at) != 1 || len(r.backend.State().Ports) != 0 {
 			t.Errorf("after recovery the backend was called %v, %v left", r.at, r.backend.State().Ports)
 		}
@@ -206,7 +211,7 @@ func TestRunChangeDuringACall(t *testing.T) {
 				feed := r.Feed("objects")
 				feed.Synced()
 				r.start(t)
-				time.Sleep(time.Second)
+				pass(time.Second)
 				first := true
 				r.backend.Fail(func(proxiertest.Call) error {
 					if !first {
@@ -215,11 +220,11 @@ func TestRunChangeDuringACall(t *testing.T) {
 					first = false
 					feed.SetService(clusterService(2))
 					r.RequestReset()
-					time.Sleep(300 * time.Millisecond)
+					pass(300 * time.Millisecond)
 					return fails
 				})
 				feed.SetService(clusterService(1))
-				time.Sleep(time.Second)
+				pass(time.Second)
 				if fails == nil {
 					r.expect(t, "0s Reset", "1.3s Apply", "1.32s Reset")
 				} else {
@@ -245,7 +250,7 @@ func TestRunZone(t *testing.T) {
 		feed.Synced()
 		r.start(t)
 		r.SetZone("b")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if got := r.backend.State().Ports[0].Cluster; len(got) != 1 || got[0].Addr.String() != "10.244.0.2:8080" {
 			t.Errorf("endpoints are %v, want that of the new zone", got)
 		}

@@ -20,7 +20,7 @@ func parseCandidates(t *testing.T, s string) []candidate {
 		"nodes=me": nodeHints | nodeHinted, "nodes=other": nodeHints,
 	}
 	var out []candidate
-	for _, field := range strings.Fields(s) {
+	for field := range strings.FieldsSeq(s) {
 		n, words, _ := strings.Cut(field, ":")
 		c := candidate{addr: netip.MustParseAddrPort("10.244.0." + n + ":80")}
 		for word := range strings.SplitSeq(words, ",") {

@@ -202,80 +202,91 @@ func parseNodePort(typ corev1.ServiceType, n int32, field string, p *problems) u
 func parseFamilies(svc *corev1.Service, p *problems) []familySpec {
 	var out []familySpec
 	for _, family := range []Family{IPv4, IPv6} {
-		if a, ok := clusterIP(svc, family, p); ok {
+		if a := clusterIP(svc, family, p); a.IsValid() {
 			out = append(out, familySpec{family: family, clusterIP: a})
 		}
 	}
-	place := func(field string, a netip.Addr) *familySpec {
-		for i := range out {
-			if out[i].family == FamilyOf(a) {
-				return &out[i]
-			}
-		}
-		p.add(field, "%s is skipped: the Service has no %s cluster IP", a, FamilyOf(a))
-		return nil
-	}
 	for i, s := range svc.Spec.ExternalIPs {
 		field := fmt.Sprintf("spec.externalIPs[%d]", i)
-		if a, ok := frontendAddr(field, s, checkRoutable, p); ok {
-			if f := place(field, a); f != nil {
-				f.external = append(f.external, a)
-			}
+		a := frontendAddr(field, s, checkRoutable, p)
+		if f := familyOf(out, a, field, p); f != nil {
+			f.external = append(f.external, a)
 		}
+	}
+	parseBalancers(svc, out, p)
+	for i := range out {
+		out[i].sourceRanges = parseSourceRanges(svc, out[i].family)
+	}
+	return out
+}
+
+// parseBalancers adds the load balancer addresses for which this node is to answer:
+// those that the load balancer leaves in the packets (ipMode VIP, KEP-1860).
+func parseBalancers(svc *corev1.Service, families []familySpec, p *problems) {
+	if checkSourceRanges(svc, p) {
+		return
 	}
 	for i, ingress := range svc.Status.LoadBalancer.Ingress {
 		if ingress.IP == "" || ingress.IPMode != nil && *ingress.IPMode != corev1.LoadBalancerIPModeVIP {
 			continue
 		}
 		field := fmt.Sprintf("status.loadBalancer.ingress[%d].ip", i)
-		if a, ok := frontendAddr(field, ingress.IP, checkFrontend, p); ok {
-			if f := place(field, a); f != nil {
-				f.balancers = append(f.balancers, a)
-			}
+		a := frontendAddr(field, ingress.IP, checkFrontend, p)
+		if f := familyOf(families, a, field, p); f != nil {
+			f.balancers = append(f.balancers, a)
 		}
 	}
-	closed := checkSourceRanges(svc, p)
-	for i := range out {
-		if closed {
-			out[i].balancers = nil
-		}
-		out[i].sourceRanges = parseSourceRanges(svc, out[i].family)
-	}
-	return out
 }
 
-// clusterIP returns the cluster IP of svc in a family. spec.ipFamilies says which
-// entry of spec.clusterIPs is of which family; objects older than that field have
-// spec.clusterIP only.
-func clusterIP(svc *corev1.Service, family Family, p *problems) (netip.Addr, bool) {
+// familyOf returns the family of a, nil if a is invalid or the Service is not of
+// that family, which it reports.
+func familyOf(families []familySpec, a netip.Addr, field string, p *problems) *familySpec {
+	if !a.IsValid() {
+		return nil
+	}
+	for i := range families {
+		if families[i].family == FamilyOf(a) {
+			return &families[i]
+		}
+	}
+	p.add(field, "%s is skipped: the Service has no %s cluster IP", a, FamilyOf(a))
+	return nil
+}
+
+// clusterIP returns the cluster IP of svc in a family, the zero Addr if it has none.
+// spec.ipFamilies says which entry of spec.clusterIPs is of which family; objects
+// older than that field have spec.clusterIP only.
+func clusterIP(svc *corev1.Service, family Family, p *problems) netip.Addr {
 	field, s := "spec.clusterIP", svc.Spec.ClusterIP
 	if len(svc.Spec.IPFamilies) > 0 {
 		i := slices.Index(svc.Spec.IPFamilies, corev1.IPFamily(family.String()))
 		if i < 0 || i >= len(svc.Spec.ClusterIPs) {
-			return netip.Addr{}, false
+			return netip.Addr{}
 		}
 		field, s = fmt.Sprintf("spec.clusterIPs[%d]", i), svc.Spec.ClusterIPs[i]
 	} else if a, err := parseAddr(s); err == nil && FamilyOf(a) != family || err != nil && family == IPv6 {
-		return netip.Addr{}, false
+		return netip.Addr{}
 	}
-	a, ok := frontendAddr(field, s, checkFrontend, p)
-	if ok && FamilyOf(a) != family {
+	a := frontendAddr(field, s, checkFrontend, p)
+	if a.IsValid() && FamilyOf(a) != family {
 		p.add(field, "%s is skipped: spec.ipFamilies says %s", a, family)
-		return netip.Addr{}, false
+		return netip.Addr{}
 	}
-	return a, ok
+	return a
 }
 
-func frontendAddr(field, s string, check func(netip.Addr) error, p *problems) (netip.Addr, bool) {
+// frontendAddr returns the zero Addr for what is no address at which a Service can
+// answer, which it reports.
+func frontendAddr(field, s string, check func(netip.Addr) error, p *problems) netip.Addr {
 	a, err := parseAddr(s)
 	if err == nil {
 		err = check(a)
 	}
 	if err != nil {
 		p.add(field, "%v; the address is skipped", err)
-		return netip.Addr{}, false
+		return netip.Addr{}
 	}
-	return a, true
+	return a
 }
 
 // parseSourceRanges returns the source ranges of one family, sorted, each once. A

@@ -80,24 +80,26 @@ func walk(path string, value any, enter func(string) bool, leaf func(string)) {
 				walk(at, v[name], enter, leaf)
 			}
 		}
-	case []any:
-		if len(v) > 0 {
-			leaf(path)
-		}
-	case nil:
-	case bool:
-		if v {
-			leaf(path)
-		}
-	case float64:
-		if v != 0 {
-			leaf(path)
-		}
-	case string:
-		if v != "" && v != "0" && v != "0s" {
+	default:
+		if asks(v) {
 			leaf(path)
 		}
 	}
+}
+
+// asks reports whether a value that is no mapping asks for something.
+func asks(value any) bool {
+	switch v := value.(type) {
+	case []any:
+		return len(v) > 0
+	case bool:
+		return v
+	case float64:
+		return v != 0
+	case string:
+		return v != "" && v != "0" && v != "0s"
+	}
+	return false
 }
 
 func sortByLine(problems []Problem) {

@@ -83,9 +83,9 @@ func serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	case <-ctx.Done():
 	}
 	// Answers take no time: nothing is worth waiting for.
-	srv.Close()
+	closed := srv.Close()
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve health: %w", err)
 	}
-	return nil
+	return closed
 }

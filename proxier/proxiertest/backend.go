@@ -62,6 +62,7 @@ var _ proxier.Backend = (*Backend)(nil)
 
 // NewBackend returns a Backend with nothing in force that reports misuse to tb.
 func NewBackend(tb testing.TB) *Backend {
+	tb.Helper()
 	return &Backend{
 		tb: tb, unknown: true,
 		inForce: map[proxier.Key]*proxier.ServicePort{},

@@ -116,36 +116,31 @@ func expectPort(node proxier.Node, svc *corev1.Service, port corev1.ServicePort,
 }
 
 func expectFrontends(svc *corev1.Service, port corev1.ServicePort, family proxier.Family) []proxier.Frontend {
+	// Later kinds take an address over from earlier ones.
+	kinds := map[netip.Addr]proxier.FrontendKind{}
+	for _, s := range svc.Spec.ExternalIPs {
+		kinds[netip.MustParseAddr(s)] = proxier.ExternalIP
+	}
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		if in.IP != "" && (in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP) {
+			kinds[netip.MustParseAddr(in.IP)] = proxier.LoadBalancer
+		}
+	}
 	ips := svc.Spec.ClusterIPs
 	if len(svc.Spec.IPFamilies) == 0 {
 		ips = []string{svc.Spec.ClusterIP}
 	}
-	byAddr := map[netip.Addr]proxier.FrontendKind{}
-	put := func(kind proxier.FrontendKind, s string) {
-		a := netip.MustParseAddr(s)
-		if old, known := byAddr[a]; a.Is4() == (family == proxier.IPv4) && (!known || kind == proxier.ClusterIP || old == proxier.ExternalIP) {
-			byAddr[a] = kind
-		}
-	}
-	for _, s := range svc.Spec.ExternalIPs {
-		put(proxier.ExternalIP, s)
-	}
-	for _, in := range svc.Status.LoadBalancer.Ingress {
-		if in.IP != "" && (in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP) {
-			put(proxier.LoadBalancer, in.IP)
-		}
-	}
-	hasClusterIP := false
 	for _, s := range ips {
-		hasClusterIP = hasClusterIP || netip.MustParseAddr(s).Is4() == (family == proxier.IPv4)
-		put(proxier.ClusterIP, s)
-	}
-	if !hasClusterIP {
-		return nil
+		kinds[netip.MustParseAddr(s)] = proxier.ClusterIP
 	}
 	var out []proxier.Frontend
-	for a, kind := range byAddr {
-		out = append(out, proxier.Frontend{Kind: kind, Addr: a, Port: uint16(port.Port)})
+	for a, kind := range kinds {
+		if a.Is4() == (family == proxier.IPv4) {
+			out = append(out, proxier.Frontend{Kind: kind, Addr: a, Port: uint16(port.Port)})
+		}
+	}
+	if !slices.ContainsFunc(out, func(f proxier.Frontend) bool { return f.Kind == proxier.ClusterIP }) {
+		return nil // of the other family only
 	}
 	if port.NodePort != 0 {
 		out = append(out, proxier.Frontend{Kind: proxier.NodePort, Port: uint16(port.NodePort)})

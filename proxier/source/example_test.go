@@ -62,7 +62,7 @@ type printer struct{ stop func() }
 
 func (p printer) Reset(_ context.Context, s *proxier.State) error {
 	for _, sp := range s.Ports {
-		fmt.Println(sp)
+		fmt.Fprintln(os.Stdout, sp)
 	}
 	p.stop()
 	return nil

@@ -168,6 +168,11 @@ func (a *answers) pods(ctx context.Context) ([]pod, bool, error) {
 
 func (a *answers) close() { a.closed = true }
 
+// pass lets time go by in a synctest bubble.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
+}
+
 func startPods(t *testing.T) (*answers, *recorder, *Pods) {
 	t.Helper()
 	a, r := &answers{start: time.Now()}, newRecorder()
@@ -190,20 +195,20 @@ func TestPodsFollowsTheKubelet(t *testing.T) {
 		a.list = []pod{newPod(webPod("a", ipv4("10.244.0.1")))}
 		const one = "set default/web web=8080/TCP; 10.244.0.1 ready serving"
 		p.SetService(webService())
-		time.Sleep(1500 * time.Millisecond)
+		pass(1500 * time.Millisecond)
 		r.expect(t, "set Service default/web 10.96.0.1", one)
 		p.Synced()
 		r.expect(t, "synced")
-		time.Sleep(10 * time.Second) // asked ten times, told nothing new
+		pass(10 * time.Second) // asked ten times, told nothing new
 		if got := slices.Compact(r.take()); len(got) != 1 || got[0] != "synced" {
 			t.Errorf("the sink got %q although nothing changed", got)
 		}
 
 		a.list = []pod{newPod(webPod("a", ipv4("10.244.0.1"))), newPod(webPod("b", ipv4("10.244.0.2")))}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		r.expect(t, one+"; 10.244.0.2 ready serving", "synced")
 		a.list = nil
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if got := r.take(); len(got) != 2 || !strings.HasPrefix(got[0], "delete EndpointSlice default/web-pods-v4-") {
 			t.Errorf("the sink got %q, want the slice deleted", got)
 		}
@@ -216,19 +221,19 @@ func TestPodsKeepsEndpointsWhileTheKubeletIsAway(t *testing.T) {
 		a.err = errors.New("connection refused")
 		p.SetService(webService())
 		p.Synced()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		r.expect(t, "set Service default/web 10.96.0.1") // and not synced
 		want := []time.Duration{0, 2 * time.Second, 6 * time.Second, 11 * time.Second, 16 * time.Second}
 		if diff := cmp.Diff(want, a.asked[:5]); diff != "" {
 			t.Errorf("asked at (-want +got):\n%s", diff)
 		}
 		a.err, a.list = nil, []pod{newPod(webPod("a", ipv4("10.244.0.1")))}
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		if got := slices.Compact(r.take()); !slices.Equal(got, []string{"set default/web web=8080/TCP; 10.244.0.1 ready serving", "synced"}) {
 			t.Errorf("the sink got %q", got)
 		}
 		a.hang = true
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		for _, line := range r.take() {
 			if line != "synced" {
 				t.Errorf("the sink got %q while the kubelet hung", line)

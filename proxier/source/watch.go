@@ -68,7 +68,8 @@ func (w *watch) settle(ctx context.Context, quiet time.Duration) {
 		case <-w.events():
 			t.Stop()
 			continue
-		case <-w.errors():
+		case err := <-w.errors():
+			w.log.Debug("watch missed changes", "dir", w.path, "err", err)
 			t.Stop()
 			continue
 		}
@@ -79,6 +80,8 @@ func (w *watch) settle(ctx context.Context, quiet time.Duration) {
 
 func (w *watch) close() {
 	if w.fs != nil {
-		w.fs.Close()
+		if err := w.fs.Close(); err != nil {
+			w.log.Warn("close watch", "dir", w.path, "err", err)
+		}
 	}
 }
