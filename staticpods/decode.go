@@ -28,7 +28,8 @@ type Manifest struct {
 
 // Decode reads a manifest in YAML or JSON for a node of that name. The file holds
 // one Pod of version v1; other documents are passed over with a warning. The
-// error is an *InvalidError with all that is wrong, not just the first.
+// error is an *InvalidError with all that is wrong, not just the first, unknown
+// fields included.
 //
 // Decode does no I/O, and the same bytes always give the same pod. It does not
 // set the annotation config.seen, which a Source adds.
@@ -132,7 +133,7 @@ func (d decoder) manifest(doc strictyaml.Document) (Manifest, error) {
 	pod := &corev1.Pod{}
 	wrong, warnings := d.compare(doc, pod)
 	if len(wrong) > 0 {
-		return Manifest{}, invalid(wrong...)
+		return Manifest{}, invalid(append(wrong, warnings...)...)
 	}
 	if err := doc.Decode(pod); err != nil {
 		return Manifest{}, invalid(Problem{Line: doc.Line, Message: err.Error()})
@@ -155,8 +156,8 @@ func (d decoder) manifest(doc strictyaml.Document) (Manifest, error) {
 		validatePod(&found, pod)
 	}
 	validateStatic(&found, pod)
-	if len(found) > 0 {
-		return Manifest{}, invalid(withLines(doc, found)...)
+	if len(found) > 0 { // an unknown field often is the one that is missed
+		return Manifest{}, invalid(append(withLines(doc, found), warnings...)...)
 	}
 	return Manifest{Pod: pod, Warnings: append(warnings, withLines(doc, vain)...), digest: digest}, nil
 }

@@ -140,8 +140,8 @@ func mismatch(text []byte, t reflect.Type, err error) string {
 	}
 	want := t.Name()
 	switch t.Kind() {
-	case reflect.String:
-		want = "a string; write it in quotes"
+	case reflect.String: // y, 1.0 and the like are no strings in YAML
+		return fmt.Sprintf("is read as %s, must be a string; write it in quotes", value)
 	case reflect.Bool:
 		want = "true or false"
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:

@@ -138,7 +138,7 @@ func TestCheck(t *testing.T) {
 			name: "every wrong type", text: "metadata: []\ncontainers:\n- image: 1\n  ports: [x, 99999999999]\n  tty: maybe\n  limit: {cpu: bad}\n- 7\n",
 			want: []Issue{
 				{WrongType, 1, "metadata", "is a list, must be a mapping"},
-				{WrongType, 3, "containers[0].image", "is 1, must be a string; write it in quotes"},
+				{WrongType, 3, "containers[0].image", "is read as 1, must be a string; write it in quotes"},
 				{WrongType, 4, "containers[0].ports[0]", `is "x", must be a whole number of 32 bits`},
 				{WrongType, 4, "containers[0].ports[1]", "is 99999999999, must be a whole number of 32 bits"},
 				{WrongType, 5, "containers[0].tty", `is "maybe", must be true or false`},
