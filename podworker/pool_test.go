@@ -244,6 +244,7 @@ func TestStaticPodWaitsForItsPredecessor(t *testing.T) {
 		},
 	}
 	inBubble(t, r, func(t *testing.T, p *Pool) {
+		t.Helper()
 		p.Update(staticPod("old", "web", 20))
 		after(10 * time.Second)
 		for _, uid := range []types.UID{"mid", "new"} {
@@ -272,6 +273,7 @@ func TestManifestPutBackStartsAgain(t *testing.T) {
 				return nil
 			}}
 			inBubble(t, r, func(t *testing.T, p *Pool) {
+				t.Helper()
 				p.Update(staticPod("a", "relay", 20))
 				p.Retain(uids("a"))
 				after(10 * time.Second)
@@ -359,6 +361,7 @@ func TestWaits(t *testing.T) {
 				return tt.outcome, tt.err
 			}
 			inBubble(t, r, func(t *testing.T, p *Pool) {
+				t.Helper()
 				p.Update(podOf("a", ""))
 				synctest.Wait()
 				if s, _ := p.State("a"); !errors.Is(s.Err, tt.err) {

@@ -3,13 +3,12 @@ package node
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"net"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +28,7 @@ func hostIPs() []string {
 		if from, ok := c.LocalAddr().(*net.UDPAddr); ok && usable(from.AddrPort().Addr()) {
 			ips = append(ips, from.AddrPort().Addr().Unmap().String())
 		}
-		c.Close()
+		_ = c.Close() // nothing was sent
 	}
 	if len(ips) > 0 {
 		return ips

@@ -9,8 +9,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
@@ -50,9 +54,9 @@ func TestRestartOfTheAgentRestartsNoContainer(t *testing.T) {
 		m.manifests.write(newPod("web"), newPod("db"))
 		k := m.start(t)
 		pass(30 * time.Second)
-		before, status := m.containers(t), k.pods()["web"].Status
-		if len(before) != 2 || status.ContainerStatuses[0].RestartCount != 1 {
-			t.Fatalf("running %v with %+v, want two pods restarted once", before, status.ContainerStatuses)
+		before, was := m.containers(t), k.pods()["web"].Status
+		if len(before) != 2 || was.ContainerStatuses[0].RestartCount != 1 {
+			t.Fatalf("running %v with %+v, want two pods restarted once", before, was.ContainerStatuses)
 		}
 		for range 2 {
 			k.end()
@@ -65,12 +69,12 @@ func TestRestartOfTheAgentRestartsNoContainer(t *testing.T) {
 			t.Errorf("containers (-before +after):\n%s", diff)
 		}
 		after := k.pods()["web"].Status
-		for _, st := range []*corev1.PodStatus{&status, &after} {
+		for _, st := range []*corev1.PodStatus{&was, &after} {
 			for i := range st.Conditions { // nobody keeps these times without an API server
 				st.Conditions[i].LastTransitionTime = metav1.Time{}
 			}
 		}
-		if diff := cmp.Diff(status, after); diff != "" {
+		if diff := cmp.Diff(was, after); diff != "" {
 			t.Errorf("status (-before +after):\n%s", diff)
 		}
 	})
@@ -152,9 +156,9 @@ func TestBrokenNeighbours(t *testing.T) {
 		if got := pods["good"].Status.Phase; got != corev1.PodRunning {
 			t.Errorf("good is %s, want Running", got)
 		}
-		status := pods["bad"].Status
-		if status.Phase != corev1.PodFailed || status.Reason != "UnsupportedField" || !strings.Contains(status.Message, "spec.containers[0].lifecycle") {
-			t.Errorf("bad is %s, %s: %s; want Failed, UnsupportedField and the field's name", status.Phase, status.Reason, status.Message)
+		st := pods["bad"].Status
+		if st.Phase != corev1.PodFailed || st.Reason != "UnsupportedField" || !strings.Contains(st.Message, "spec.containers[0].lifecycle") {
+			t.Errorf("bad is %s, %s: %s; want Failed, UnsupportedField and the field's name", st.Phase, st.Reason, st.Message)
 		}
 		if _, started := m.containers(t)["bad"]; started {
 			t.Error("bad was started")
@@ -372,5 +376,131 @@ func TestSecondAgentIsRefused(t *testing.T) {
 func TestConfigThatLacksSomething(t *testing.T) {
 	if _, err := node.New(node.Config{}); err == nil || !strings.Contains(err.Error(), "Config.Kubelet") {
 		t.Errorf("New = %v, want an error about Config.Kubelet", err)
+	}
+}
+
+// TestManifestPutBack: a manifest is removed and written again, the same to the last
+// byte, while its app takes 10 of its 20 s to end.
+func TestManifestPutBack(t *testing.T) {
+	for name, gap := range map[string]time.Duration{"slow": 2 * time.Second, "quick": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			onMachine(t, func(t *testing.T, m *machine) {
+				m.SetLives("app", runtimetest.Life{Term: &runtimetest.Exit{After: 10 * time.Second}})
+				m.manifests.write(newPod("relay"))
+				k := m.start(t)
+				pass(10 * time.Second)
+				m.manifests.write()
+				pass(gap)
+				m.manifests.write(newPod("relay"))
+				for range 50 {
+					pass(time.Second)
+					if n := m.readySandboxes(t); n > 1 {
+						t.Fatalf("%d sandboxes are ready", n)
+					}
+				}
+				pod := k.pods()["relay"]
+				if pod.Status.Phase != corev1.PodRunning || !pod.Status.ContainerStatuses[0].Ready {
+					t.Errorf("pod is %+v, want running and ready", pod.Status)
+				}
+				starts := m.Calls("StartContainer")
+				if len(starts) != 2 {
+					t.Fatalf("%d starts, want 2", len(starts))
+				}
+				gone := m.Calls("StopContainer")[0]
+				if took := gone.Ended.Sub(gone.Began); took != 10*time.Second {
+					t.Errorf("the old container ended after %s, want its 10s", took)
+				}
+				if wait := starts[1].Began.Sub(gone.Ended); wait < 0 || wait > 15*time.Second {
+					t.Errorf("the new container started %s after the old one ended, want within 15s", wait)
+				}
+			})
+		})
+	}
+}
+
+// readySandboxes counts them.
+func (m *machine) readySandboxes(t *testing.T) int {
+	t.Helper()
+	c := m.Client(t)
+	defer c.Close()
+	list, err := c.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{
+		State: &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestStopIsRetriedOverFaultsAndRestarts: the runtime refuses to stop anything for
+// 40 s after a manifest went, and the agent may be restarted meanwhile.
+func TestStopIsRetriedOverFaultsAndRestarts(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		t.Run(map[bool]string{false: "same agent", true: "restarted agent"}[restart], func(t *testing.T) {
+			onMachine(t, func(t *testing.T, m *machine) {
+				m.manifests.write(newPod("web"))
+				k := m.start(t)
+				pass(20 * time.Second)
+				down := runtimetest.Fault{Err: status.Error(codes.Unavailable, "no")}
+				m.Inject("StopContainer", down)
+				m.Inject("StopPodSandbox", down)
+				next := newPod("web")
+				next.UID = "uid-next"
+				m.manifests.write(next)
+				pass(20 * time.Second)
+				if restart {
+					k.end()
+					k = m.start(t)
+				}
+				pass(20 * time.Second)
+				m.ClearFaults()
+				pass(40 * time.Second)
+				if pod := k.pods()["web"]; pod.UID != "uid-next" || pod.Status.Phase != corev1.PodRunning {
+					t.Errorf("pod %s is %s, want the successor running", pod.UID, pod.Status.Phase)
+				}
+				if got := m.readySandboxes(t); got != 1 {
+					t.Errorf("%d sandboxes are ready, want the successor's", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRuntimeThatSaysItIsNotReady makes the node unhealthy; a network that is not
+// ready does not.
+func TestRuntimeThatSaysItIsNotReady(t *testing.T) {
+	tests := []struct {
+		condition string
+		want      int
+	}{
+		{condition: runtimeapi.RuntimeReady, want: http.StatusInternalServerError},
+		{condition: runtimeapi.NetworkReady, want: http.StatusOK},
+	}
+	for _, tt := range tests {
+		t.Run(tt.condition, func(t *testing.T) {
+			onMachine(t, func(t *testing.T, m *machine) {
+				k := m.start(t)
+				pass(10 * time.Second)
+				m.Inject("Status", runtimetest.Fault{Edit: func(resp proto.Message) {
+					for _, c := range resp.(*runtimeapi.StatusResponse).GetStatus().GetConditions() {
+						if c.GetType() == tt.condition {
+							c.Status, c.Reason, c.Message = false, "Broken", "for a test"
+						}
+					}
+				}})
+				pass(40 * time.Second)
+				if code, body := k.get("tcp", "/healthz"); code != tt.want {
+					t.Errorf("healthz is %d %q, want %d", code, body, tt.want)
+				}
+				if !m.log.has("level=WARN", tt.condition+" is false: Broken: for a test") {
+					t.Error("the log does not tell")
+				}
+				m.ClearFaults()
+				pass(10 * time.Second)
+				if code, body := k.get("tcp", "/healthz"); code != http.StatusOK {
+					t.Errorf("healthz is %d %q after it became ready, want 200", code, body)
+				}
+			})
+		})
 	}
 }

@@ -71,7 +71,9 @@ func serveOn(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logg
 		err = s.Close()
 		log.Debug("connections were cut", "address", l.Addr().String(), "err", err)
 	}
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	}
 	return nil
 }
 

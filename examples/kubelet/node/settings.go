@@ -7,10 +7,9 @@ import (
 	"os"
 	"strconv"
 
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
