@@ -30,6 +30,10 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if os.Geteuid() != 0 {
+		fmt.Fprintln(os.Stderr, "demo: run it as root; it makes a network namespace, mounts and control groups of its own")
+		os.Exit(1)
+	}
 	if *cleanup {
 		os.Exit(removeKept(ctx))
 	}

@@ -67,8 +67,8 @@ func (d *demo) runPods(ctx context.Context) error {
 	}
 	d.report.saw("%s", d.manifests)
 	d.report.fact("three pods ran %s after their manifests were written", took)
-	row := strings.Join(strings.Fields(brokenRow.FindString(d.manifests)), " ")
-	d.report.fact("the broken manifest beside them is named: %s", row)
+	row := brokenRow.FindStringSubmatch(d.manifests)
+	d.report.fact("the broken manifest beside them is named: %s, %s", row[1], row[2])
 	return nil
 }
 
@@ -123,12 +123,12 @@ func restarts(pod *corev1.Pod) int {
 }
 
 // brokenRow is how the kubelet's table names the broken manifest: the file, the
-// line and the field that does not exist.
-var brokenRow = regexp.MustCompile(`(?m)^.*broken\.yaml.*\b10\b.*iamge.*$`)
+// line and the field with the wrong value.
+var brokenRow = regexp.MustCompile(`(?m)^(broken\.yaml) +invalid +12 .*(line 12: .*containerPort.*)$`)
 
 // waitForBroken waits until the kubelet's table of manifests names the mistake.
 func (d *demo) waitForBroken(ctx context.Context) error {
-	return testnode.Eventually(ctx, 10*time.Second, "the kubelet names broken.yaml, line 10 and its field", func(ctx context.Context) error {
+	return testnode.Eventually(ctx, 10*time.Second, "the kubelet names broken.yaml, line 12 and its field", func(ctx context.Context) error {
 		table, err := d.kubelet.Get(ctx, "/manifests")
 		if err != nil {
 			return err

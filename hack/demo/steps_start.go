@@ -119,7 +119,7 @@ func (d *demo) checkStranger(ctx context.Context) error {
 		return fmt.Errorf("the stranger's container is %s", status.GetState())
 	}
 	age := time.Since(time.Unix(0, status.GetStartedAt())).Round(time.Second)
-	d.report.saw("container %s runs since %s", short(d.stranger.Container), age)
+	d.report.saw("container %s runs for %s", short(d.stranger.Container), age)
 	d.report.fact("a stranger's pod on the same runtime was left alone")
 	return nil
 }

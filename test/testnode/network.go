@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	goruntime "runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,9 @@ const (
 	ServiceIPv4Range = "10.96.0.0/16"
 	ServiceIPv6Range = "fd00:96::/112"
 )
+
+// dialLimit is how long a connection inside the node may take.
+const dialLimit = 500 * time.Millisecond
 
 // hasIPv6 reports whether this kernel speaks IPv6; without it nodes are IPv4 only.
 func hasIPv6() bool {
@@ -67,13 +71,14 @@ func (l layout) makeNamespace(ctx context.Context) error {
 
 // Dial connects from inside the node's network namespace, the way a process on
 // the node would. The address is a literal one: names are not resolved there.
-// It fits the DialContext fields of net/http.
+// It fits the DialContext fields of net/http. A connection that takes longer than
+// half a second fails: on the node, that is one that leads nowhere.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var (
 		conn net.Conn
 		dial = func() error {
 			var err error
-			conn, err = new(net.Dialer).DialContext(ctx, network, address)
+			conn, err = (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, network, address)
 			return err
 		}
 	)

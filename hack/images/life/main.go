@@ -5,7 +5,7 @@
 //	life -ignore-term                   lives on after SIGTERM, until SIGKILL
 //	life -journal /out/journal          appends a line per event to a file
 //	life -print-env -read /etc/hosts    prints what it sees, then goes on
-//	life get http://10.96.0.10          prints the answer and ends
+//	life get http://10.96.0.10 30       prints the answers to 30 requests and ends
 //
 // Everything it prints starts with the name of the event.
 package main
@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,8 +37,8 @@ type life struct {
 }
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == "get" {
-		os.Exit(get(os.Args[2]))
+	if len(os.Args) == 4 && os.Args[1] == "get" {
+		os.Exit(getAll(os.Args[2], os.Args[3]))
 	}
 	var l life
 	flag.DurationVar(&l.duration, "for", 0, "how long to live; 0 means until a signal")
@@ -111,6 +112,22 @@ func (l life) tell(event, text string) {
 	fmt.Fprintf(file, "%s %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), event, text)
 }
 
+// getAll sends count requests, each with a connection of its own, and prints the
+// answers.
+func getAll(url, count string) int {
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		fmt.Println("error", err)
+		return 2
+	}
+	for range n {
+		if code := get(url); code != 0 {
+			return code
+		}
+	}
+	return 0
+}
+
 // get prints the body of an HTTP answer, or of a UDP answer for udp:// addresses.
 func get(url string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -137,6 +154,7 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	request.Close = true
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
