@@ -12,7 +12,7 @@ import (
 	"github.com/nodekit-go/nodekit/internal/netnstest"
 )
 
-func TestPacketsCrossALink(t *testing.T) {
+func TestKernelPacketsCrossALink(t *testing.T) {
 	a, b := netnstest.New(t), netnstest.New(t)
 	netnstest.Veth(t,
 		netnstest.End{NS: a, Name: "eth0", Addrs: []string{"192.0.2.1/24", "2001:db8::1/64"}},
@@ -47,7 +47,7 @@ func answer(l net.Listener) {
 	_ = c.Close()
 }
 
-func TestThreadOfTheTestStaysWhereItWas(t *testing.T) {
+func TestKernelThreadOfTheTestStaysWhereItWas(t *testing.T) {
 	before, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,8 @@ func stays(t *testing.T, ns *netnstest.NS, addr string, n int) string {
 	return ""
 }
 
-func TestSessionAffinity(t *testing.T) {
+func TestKernelSessionAffinity(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	const vip, nodePort, external = "10.96.0.60:80", "10.0.0.2:30060", "192.0.2.60:80"
@@ -101,7 +102,8 @@ func without(ep string) (left []option, gone option) {
 	return left, gone
 }
 
-func TestAffinityIsPerServiceAndPolicy(t *testing.T) {
+func TestKernelAffinityIsPerServiceAndPolicy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	b := newBackend(t, w.node, Config{Local: podNet()})
@@ -119,7 +121,8 @@ func TestAffinityIsPerServiceAndPolicy(t *testing.T) {
 }
 
 // Pinning must not be what a connection depends on.
-func TestFullAffinityMapDoesNotStopConnections(t *testing.T) {
+func TestKernelFullAffinityMapDoesNotStopConnections(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	b := newBackend(t, w.node, Config{Local: podNet()})

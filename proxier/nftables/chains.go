@@ -23,15 +23,15 @@ type program struct {
 func (p *program) chainRules(c chain) []rule {
 	switch c.kind {
 	case balance:
-		return p.balance(c.space(), c.space().endpoints, c.n)
+		return p.balance(c.space, c.space.of(endpoints), c.n)
 	case local:
-		return p.balance(c.space(), c.space().localEndpoints, c.n)
+		return p.balance(c.space, c.space.of(localEndpoints), c.n)
 	case cluster, affinityCluster:
 		return []rule{p.local.foreign(&p.assembler).then(setMark(p.mark)...), {p.goTo(c.without())}}
 	case external, affinityExternal:
 		return []rule{setMark(p.mark), {p.goTo(c.without())}}
 	case policyLocal:
-		return p.policyLocal(c.space())
+		return p.policyLocal(c.space)
 	case reject:
 		return []rule{p.refuse()}
 	case entryServices:
@@ -39,10 +39,10 @@ func (p *program) chainRules(c chain) []rule {
 	case entryMasquerade:
 		return []rule{masquerade(p.mark), p.hairpins()}
 	case entryInput:
-		return append(p.toNodePort(portSpace.empty), p.verdictBy(addrSpace, noEndpoints))
+		return append(p.toNodePort(nodePortNoEndpoints), p.verdictBy(byAddr, noEndpoints))
 	case entryForward:
 		return []rule{
-			p.verdictBy(addrSpace, noEndpoints),
+			p.verdictBy(byAddr, noEndpoints),
 			p.inSet(clusterIPs).then(p.goTo(chain{kind: reject})),
 		}
 	case entryFirewall:
@@ -69,8 +69,8 @@ func (c chain) without() chain {
 // change (mainline commit b2f742c846ca) may miss an element that is being
 // replaced, once.
 func (p *program) entryServices() []rule {
-	byAddr := p.verdictBy(addrSpace, services)
-	return append([]rule{byAddr, byAddr}, p.toNodePort(nodePortServices)...)
+	lookup := p.verdictBy(byAddr, services)
+	return append([]rule{lookup, lookup}, p.toNodePort(nodePortServices)...)
 }
 
 // toNodePort looks the destination port up if the destination is an address of
@@ -82,14 +82,14 @@ func (p *program) toNodePort(in object) []rule {
 	}
 	own := ofThisNode(expr.Fib{FlagDADDR: true})
 	own = own.then(inPrefix(p.destination(reg), loopback, expr.CmpOpNeq)...)
-	byPort := p.verdictBy(portSpace, in)
+	lookup := p.verdictBy(byNodePort, in)
 	prefixes := ofFamily(p.nodePortAddrs, p.family)
 	if len(prefixes) == 0 {
-		return []rule{own.then(byPort...)}
+		return []rule{own.then(lookup...)}
 	}
 	var out []rule
 	for _, prefix := range prefixes {
-		out = append(out, own.then(inPrefix(p.destination(reg), prefix, expr.CmpOpEq)...).then(byPort...))
+		out = append(out, own.then(inPrefix(p.destination(reg), prefix, expr.CmpOpEq)...).then(lookup...))
 	}
 	return out
 }
@@ -98,18 +98,18 @@ func (p *program) toNodePort(in object) []rule {
 // one. The node's own connections are masqueraded, since the endpoint may not
 // know a way back to the address they have; those of pods are not.
 func (p *program) policyLocal(sp space) []rule {
-	all := p.verdictBy(sp, sp.shortCircuit)
+	all := p.verdictBy(sp, sp.of(shortCircuit))
 	var out []rule
 	for _, from := range p.local.fromPods(&p.assembler) {
 		out = append(out, from.then(all...))
 	}
 	node := ofThisNode(expr.Fib{FlagSADDR: true})
-	return append(out, node.then(setMark(p.mark)...), node.then(all...), p.verdictBy(sp, sp.localServices))
+	return append(out, node.then(setMark(p.mark)...), node.then(all...), p.verdictBy(sp, sp.of(localServices)))
 }
 
 // firewall drops connections to an address with source ranges from elsewhere.
 func (p *program) firewall() rule {
-	r, at := p.frontendKey(addrSpace)
+	r, at := p.frontendKey(byAddr)
 	return r.then(
 		&expr.Lookup{SourceRegister: reg, SetName: p.setName(firewallVIPs)},
 		p.source(at),

@@ -17,17 +17,18 @@ var (
 	both6 = []option{on("[fd00:1::11]:8080", "[fd00:1::12]:8080"), far("[fd00:2::15]:8080")}
 )
 
-func serveBoth(t testing.TB, w *world) {
-	t.Helper()
+func serveBoth(tb testing.TB, w *world) {
+	tb.Helper()
 	for addr, ns := range map[string]*netnstest.NS{
 		"10.244.1.11:8080": w.pod1, "10.244.1.12:8080": w.pod2, "10.244.2.15:8080": w.remote,
 		"[fd00:1::11]:8080": w.pod1, "[fd00:1::12]:8080": w.pod2, "[fd00:2::15]:8080": w.remote,
 	} {
-		serve(t, ns, addr)
+		serve(tb, ns, addr)
 	}
 }
 
-func TestClusterIPSpreadsConnections(t *testing.T) {
+func TestKernelClusterIPSpreadsConnections(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	b := newBackend(t, w.node, Config{Local: podNet()})
@@ -75,7 +76,8 @@ func wantEven(t *testing.T, from string, got map[string]int, want []string) {
 	}
 }
 
-func TestServicesWithoutUsableEndpoints(t *testing.T) {
+func TestKernelServicesWithoutUsableEndpoints(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newBackend(t, w.node, Config{Local: podNet()})
 	reset(t, b,
@@ -104,7 +106,8 @@ func TestServicesWithoutUsableEndpoints(t *testing.T) {
 	}
 }
 
-func TestMasqueradeOfConnectionsToAClusterIP(t *testing.T) {
+func TestKernelMasqueradeOfConnectionsToAClusterIP(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	const vip, vip6 = "10.96.0.10:80", "[fd00:96::10]:80"
@@ -122,7 +125,8 @@ func TestMasqueradeOfConnectionsToAClusterIP(t *testing.T) {
 		{"interface name prefix", Config{Local: Local{InterfaceNamePrefix: "br-"}}, hidden, hidden6, pod, pod6},
 		{"everything", Config{MasqueradeAll: true}, hidden, hidden6, hidden, hidden6},
 		{
-			"another bit of the mark", Config{MasqueradeAll: true, MasqueradeBit: new(31)},
+			"another bit of the mark",
+			Config{MasqueradeAll: true, MasqueradeBit: new(31)},
 			hidden, hidden6, hidden, hidden6,
 		},
 	} {
@@ -149,7 +153,8 @@ func TestMasqueradeOfConnectionsToAClusterIP(t *testing.T) {
 	}
 }
 
-func TestPodReachesItselfThroughItsService(t *testing.T) {
+func TestKernelPodReachesItselfThroughItsService(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	b := newBackend(t, w.node, Config{Local: podNet()})
@@ -170,7 +175,8 @@ func TestPodReachesItselfThroughItsService(t *testing.T) {
 	}
 }
 
-func TestDeltasChangeWhatConnectionsFind(t *testing.T) {
+func TestKernelDeltasChangeWhatConnectionsFind(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	const vip = "10.96.0.10:80"
@@ -205,7 +211,8 @@ func TestDeltasChangeWhatConnectionsFind(t *testing.T) {
 	}
 }
 
-func TestEndpointSharedByTwoServices(t *testing.T) {
+func TestKernelEndpointSharedByTwoServices(t *testing.T) {
+	t.Parallel()
 	for _, order := range []string{"first goes first", "second goes first"} {
 		t.Run(order, func(t *testing.T) {
 			w := newWorld(t)
@@ -233,7 +240,8 @@ func TestEndpointSharedByTwoServices(t *testing.T) {
 }
 
 // An interface that does not exist yet is no obstacle: the rules compare names.
-func TestInterfacesOfPodsMayComeLater(t *testing.T) {
+func TestKernelInterfacesOfPodsMayComeLater(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		local Local

@@ -87,10 +87,13 @@ type dump struct {
 	tableAttr uint16
 }
 
-var (
-	dumpSets   = dump{request: unix.NFT_MSG_GETSET, nameAttr: unix.NFTA_SET_NAME, tableAttr: unix.NFTA_SET_TABLE}
-	dumpChains = dump{request: unix.NFT_MSG_GETCHAIN, nameAttr: unix.NFTA_CHAIN_NAME, tableAttr: unix.NFTA_CHAIN_TABLE}
-)
+func dumpSets() dump {
+	return dump{request: unix.NFT_MSG_GETSET, nameAttr: unix.NFTA_SET_NAME, tableAttr: unix.NFTA_SET_TABLE}
+}
+
+func dumpChains() dump {
+	return dump{request: unix.NFT_MSG_GETCHAIN, nameAttr: unix.NFTA_CHAIN_NAME, tableAttr: unix.NFTA_CHAIN_TABLE}
+}
 
 // names returns the names of the sets or chains of a table, and none if the
 // table is not there. It reads the two attributes it needs and passes over what

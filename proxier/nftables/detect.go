@@ -43,15 +43,15 @@ func (l Local) validate() error {
 			set++
 		}
 		if len(name) > maxInterfaceName {
-			return fmt.Errorf("Local.%s %q is longer than %d bytes", field, name, maxInterfaceName)
+			return fmt.Errorf("config: Local.%s %q is longer than %d bytes", field, name, maxInterfaceName)
 		}
 	}
 	if set > 1 {
-		return fmt.Errorf("Local: set one of ClusterCIDRs, BridgeInterface, InterfaceNamePrefix, not %d", set)
+		return fmt.Errorf("config: Local: set one of ClusterCIDRs, BridgeInterface, InterfaceNamePrefix, not %d", set)
 	}
 	for _, p := range l.ClusterCIDRs {
 		if !p.IsValid() {
-			return fmt.Errorf("Local.ClusterCIDRs: invalid prefix %v", p)
+			return fmt.Errorf("config: Local.ClusterCIDRs: invalid prefix %v", p)
 		}
 	}
 	return nil

@@ -17,17 +17,17 @@ import (
 
 // elementsOf returns what the kernel has in an object of the generation in
 // force, over both families, sorted.
-func elementsOf(t testing.TB, b *Backend, o object) []string {
-	t.Helper()
+func elementsOf(tb testing.TB, b *Backend, o object) []string {
+	tb.Helper()
 	var out []string
 	for _, f := range b.cfg.Families {
 		g := b.generations[f]
 		elements, err := b.conn.nft.GetSetElements(g.sets[o])
 		if err != nil {
-			t.Fatalf("list %s: %v", o, err)
+			tb.Fatalf("list %s: %v", o, err)
 		}
 		for _, e := range elements {
-			out = append(out, decode(t, g, o, e))
+			out = append(out, decode(tb, g, o, e))
 		}
 	}
 	slices.Sort(out)
@@ -35,18 +35,18 @@ func elementsOf(t testing.TB, b *Backend, o object) []string {
 }
 
 // dumpAll returns the elements of all objects.
-func dumpAll(t testing.TB, b *Backend) []string {
-	t.Helper()
+func dumpAll(tb testing.TB, b *Backend) []string {
+	tb.Helper()
 	var out []string
 	for o := range objectCount {
-		out = append(out, elementsOf(t, b, o)...)
+		out = append(out, elementsOf(tb, b, o)...)
 	}
 	return out
 }
 
 // decode prints an element of the kernel as element.String prints ours.
-func decode(t testing.TB, g *generation, o object, e nft.SetElement) string {
-	t.Helper()
+func decode(tb testing.TB, g *generation, o object, e nft.SetElement) string {
+	tb.Helper()
 	size := 4
 	if g.family == proxier.IPv6 {
 		size = 16

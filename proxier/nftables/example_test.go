@@ -47,5 +47,5 @@ func ExampleNew() {
 	})
 	fmt.Println(err)
 	// Output:
-	// nftables: Local: set one of ClusterCIDRs, BridgeInterface, InterfaceNamePrefix, not 2
+	// nftables: config: Local: set one of ClusterCIDRs, BridgeInterface, InterfaceNamePrefix, not 2
 }

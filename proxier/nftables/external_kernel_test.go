@@ -15,7 +15,8 @@ var (
 	clientAddr = netip.MustParseAddr("198.51.100.7")
 )
 
-func TestExternalFrontendsServeAllEndpointsMasqueraded(t *testing.T) {
+func TestKernelExternalFrontendsServeAllEndpointsMasqueraded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	// No cluster IP: a Service with a node port and two external addresses.
@@ -45,7 +46,8 @@ func TestExternalFrontendsServeAllEndpointsMasqueraded(t *testing.T) {
 	}
 }
 
-func TestNodePortAnswersAtTheConfiguredAddressesOnly(t *testing.T) {
+func TestKernelNodePortAnswersAtTheConfiguredAddressesOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	b := newBackend(t, w.node, Config{NodePortAddresses: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}})
@@ -62,7 +64,8 @@ func TestNodePortAnswersAtTheConfiguredAddressesOnly(t *testing.T) {
 
 // With externalTrafficPolicy Local and no endpoint here, the node and its pods
 // still reach the Service through its external addresses; others are dropped.
-func TestExternalPolicyLocalWithoutALocalEndpoint(t *testing.T) {
+func TestKernelExternalPolicyLocalWithoutALocalEndpoint(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		cfg     Config
@@ -98,7 +101,8 @@ func localOnly(opts ...option) *proxier.ServicePort {
 		at(proxier.LoadBalancer, "192.0.2.70", 80))...)
 }
 
-func TestExternalPolicyLocalKeepsTheSource(t *testing.T) {
+func TestKernelExternalPolicyLocalKeepsTheSource(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	b := newBackend(t, w.node, Config{Local: podNet()})
@@ -122,7 +126,8 @@ func TestExternalPolicyLocalKeepsTheSource(t *testing.T) {
 	}
 }
 
-func TestSourceRangesLimitLoadBalancerAddresses(t *testing.T) {
+func TestKernelSourceRangesLimitLoadBalancerAddresses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	limited := func(ranges ...string) *proxier.ServicePort {

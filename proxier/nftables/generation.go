@@ -76,7 +76,7 @@ func (g *generation) create(c *nft.Conn) error {
 	for _, fixed := range []chain{
 		{kind: reject},
 		{kind: policyLocal},
-		{kind: policyLocal, byPort: true},
+		{kind: policyLocal, space: byNodePort},
 		{kind: entryServices},
 		{kind: entryMasquerade},
 		{kind: entryInput},

@@ -77,63 +77,56 @@ type objectSpec struct {
 	early bool
 }
 
-var (
-	addrKey     = []component{partAddr, partProto, partPort}
-	addrSlot    = []component{partAddr, partProto, partPort, partNumber}
-	portKey     = []component{partProto, partPort}
-	portSlot    = []component{partProto, partPort, partNumber}
-	pairKey     = []component{partAddr, partAddr, partProto, partPort}
-	sourceKey   = []component{partAddr, partProto, partPort, partSource}
-	objectSpecs = [objectCount]objectSpec{
-		services:               {name: "services", class: verdictMap, key: addrKey},
-		endpoints:              {name: "endpoints", class: endpointMap, key: addrSlot, early: true},
-		shortCircuit:           {name: "short-circuit", class: verdictMap, key: addrKey},
-		localServices:          {name: "local-services", class: verdictMap, key: addrKey},
-		localEndpoints:         {name: "local-endpoints", class: endpointMap, key: addrSlot, early: true},
-		noEndpoints:            {name: "no-endpoints", class: verdictMap, key: addrKey},
-		nodePortServices:       {name: "nodeport-services", class: verdictMap, key: portKey},
-		nodePortEndpoints:      {name: "nodeport-endpoints", class: endpointMap, key: portSlot, early: true},
-		nodePortShortCircuit:   {name: "nodeport-short-circuit", class: verdictMap, key: portKey},
-		nodePortLocalServices:  {name: "nodeport-local-services", class: verdictMap, key: portKey},
-		nodePortLocalEndpoints: {name: "nodeport-local-endpoints", class: endpointMap, key: portSlot, early: true},
-		nodePortNoEndpoints:    {name: "nodeport-no-endpoints", class: verdictMap, key: portKey},
-		clusterIPs:             {name: "cluster-ips", class: plainSet, key: []component{partAddr}},
-		hairpin:                {name: "hairpin", class: plainSet, key: pairKey, early: true},
-		firewallVIPs:           {name: "firewall-vips", class: plainSet, key: addrKey},
-		firewallSources:        {name: "firewall-sources", class: plainSet, key: sourceKey},
-		affinitySlots:          {name: "affinity-slots", class: endpointMap, key: []component{partNumber}, early: true},
-	}
-)
+// objectSpecs describes the objects.
+//
+//nolint:gochecknoglobals // a table that nothing changes
+var objectSpecs = [objectCount]objectSpec{
+	services:               {name: "services", class: verdictMap, key: []component{partAddr, partProto, partPort}},
+	endpoints:              {name: "endpoints", class: endpointMap, early: true, key: []component{partAddr, partProto, partPort, partNumber}},
+	shortCircuit:           {name: "short-circuit", class: verdictMap, key: []component{partAddr, partProto, partPort}},
+	localServices:          {name: "local-services", class: verdictMap, key: []component{partAddr, partProto, partPort}},
+	localEndpoints:         {name: "local-endpoints", class: endpointMap, early: true, key: []component{partAddr, partProto, partPort, partNumber}},
+	noEndpoints:            {name: "no-endpoints", class: verdictMap, key: []component{partAddr, partProto, partPort}},
+	nodePortServices:       {name: "nodeport-services", class: verdictMap, key: []component{partProto, partPort}},
+	nodePortEndpoints:      {name: "nodeport-endpoints", class: endpointMap, early: true, key: []component{partProto, partPort, partNumber}},
+	nodePortShortCircuit:   {name: "nodeport-short-circuit", class: verdictMap, key: []component{partProto, partPort}},
+	nodePortLocalServices:  {name: "nodeport-local-services", class: verdictMap, key: []component{partProto, partPort}},
+	nodePortLocalEndpoints: {name: "nodeport-local-endpoints", class: endpointMap, early: true, key: []component{partProto, partPort, partNumber}},
+	nodePortNoEndpoints:    {name: "nodeport-no-endpoints", class: verdictMap, key: []component{partProto, partPort}},
+	clusterIPs:             {name: "cluster-ips", key: []component{partAddr}},
+	hairpin:                {name: "hairpin", early: true, key: []component{partAddr, partAddr, partProto, partPort}},
+	firewallVIPs:           {name: "firewall-vips", key: []component{partAddr, partProto, partPort}},
+	firewallSources:        {name: "firewall-sources", key: []component{partAddr, partProto, partPort, partSource}},
+	affinitySlots:          {name: "affinity-slots", class: endpointMap, early: true, key: []component{partNumber}},
+}
 
 func (o object) String() string { return objectSpecs[o].name }
 
-// space is the kind of key that leads to a frontend: its address, or for a node
-// port the port alone.
-type space struct {
-	prefix                               string
-	services, endpoints                  object
-	shortCircuit                         object
-	localServices, localEndpoints, empty object
-}
+// space is the kind of key that leads to a frontend.
+type space uint8
 
-var (
-	addrSpace = space{
-		prefix: "", services: services, endpoints: endpoints, shortCircuit: shortCircuit,
-		localServices: localServices, localEndpoints: localEndpoints, empty: noEndpoints,
-	}
-	portSpace = space{
-		prefix: "nodeport-", services: nodePortServices, endpoints: nodePortEndpoints,
-		shortCircuit:  nodePortShortCircuit,
-		localServices: nodePortLocalServices, localEndpoints: nodePortLocalEndpoints, empty: nodePortNoEndpoints,
-	}
+const (
+	// byAddr is an address, a protocol and a port.
+	byAddr space = iota
+	// byNodePort is a protocol and a port: the address is any of the node.
+	byNodePort
 )
+
+// of returns the object of s that does for it what o, which is one of those
+// from services to noEndpoints, does for addresses.
+func (s space) of(o object) object {
+	if s == byNodePort {
+		return o + nodePortServices
+	}
+	return o
+}
 
 // spaceOf returns the space of a frontend.
 func spaceOf(f proxier.Frontend) space {
 	if f.Kind == proxier.NodePort {
-		return portSpace
+		return byNodePort
 	}
-	return addrSpace
+	return byAddr
 }
 
 // chainKind is what a chain of a generation does.
@@ -169,6 +162,8 @@ const (
 
 // chainNames are the names of the chain kinds; a trailing hyphen asks for the
 // number.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var chainNames = [...]string{
 	dropVerdict:      "drop",
 	balance:          "lb-",
@@ -190,10 +185,9 @@ var chainNames = [...]string{
 // chain names a chain of a generation. It is a value, so that it can be
 // compared and counted without building its name.
 type chain struct {
-	kind chainKind
-	// byPort tells the chains of node ports from those of addresses.
-	byPort bool
-	n      uint32
+	kind  chainKind
+	space space
+	n     uint32
 }
 
 // String returns the name without the prefix of the generation.
@@ -205,15 +199,8 @@ func (c chain) String() string {
 	if name[len(name)-1] == '-' {
 		name += strconv.FormatUint(uint64(c.n), 10)
 	}
-	if c.byPort {
-		return portSpace.prefix + name
+	if c.space == byNodePort {
+		return "nodeport-" + name
 	}
 	return name
-}
-
-func (c chain) space() space {
-	if c.byPort {
-		return portSpace
-	}
-	return addrSpace
 }

@@ -118,19 +118,19 @@ func (c *Config) validate(bit int) error {
 	// NFT_TABLE_MAXNAMELEN of linux/netfilter/nf_tables.h, without the final zero.
 	const maxName = 255
 	if len(c.Table) > maxName {
-		return fmt.Errorf("Table %q is longer than %d bytes", c.Table, maxName)
+		return fmt.Errorf("config: Table %q is longer than %d bytes", c.Table, maxName)
 	}
 	if bit < 0 || bit > 31 {
-		return fmt.Errorf("MasqueradeBit %d is not in 0…31", bit)
+		return fmt.Errorf("config: MasqueradeBit %d is not in 0…31", bit)
 	}
 	for _, f := range c.Families {
 		if f != proxier.IPv4 && f != proxier.IPv6 {
-			return fmt.Errorf("Families: %d is not a family", f)
+			return fmt.Errorf("config: Families: %d is not a family", f)
 		}
 	}
 	for _, p := range c.NodePortAddresses {
 		if !p.IsValid() {
-			return fmt.Errorf("NodePortAddresses: invalid prefix %v", p)
+			return fmt.Errorf("config: NodePortAddresses: invalid prefix %v", p)
 		}
 	}
 	return c.Local.validate()

@@ -82,11 +82,11 @@ func TestNumberOfGeneration(t *testing.T) {
 }
 
 // setMessage builds a message of the kernel about one set.
-func setMessage(t testing.TB, attrs ...netlink.Attribute) netlink.Message {
-	t.Helper()
+func setMessage(tb testing.TB, attrs ...netlink.Attribute) netlink.Message {
+	tb.Helper()
 	data, err := netlink.MarshalAttributes(attrs)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return netlink.Message{Data: append([]byte{byte(nft.TableFamilyIPv4), 0, 0, 0}, data...)}
 }
@@ -100,7 +100,7 @@ func TestNamesPassOverWhatTheyDoNotKnow(t *testing.T) {
 			netlink.Attribute{Type: unix.NFTA_SET_NAME, Data: text("strange")}),
 		setMessage(t, netlink.Attribute{Type: unix.NFTA_SET_TABLE, Data: text("theirs")},
 			netlink.Attribute{Type: unix.NFTA_SET_NAME, Data: text("g9/services")}),
-	}, "ours", dumpSets)
+	}, "ours", dumpSets())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func FuzzNames(f *testing.F) {
 	f.Add([]byte{2, 0})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		names, err := namesOf([]netlink.Message{{Data: data}}, "ours", dumpSets)
+		names, err := namesOf([]netlink.Message{{Data: data}}, "ours", dumpSets())
 		if err != nil && names != nil {
 			t.Errorf("namesOf = %q and %v", names, err)
 		}

@@ -195,12 +195,12 @@ func (v *view) pin(e *entry, l entryList, c chain) chain {
 		return c
 	}
 	p := pinnedList{
-		chain:    chain{kind: affinity, byPort: c.byPort, n: l.pins.number},
+		chain:    chain{kind: affinity, space: c.space, n: l.pins.number},
 		client:   l.pins.client,
 		timeout:  e.port.Affinity,
 		width:    uint32(len(l.pins.slots)),
 		sparse:   len(l.pins.slots) != len(l.slots),
-		fallback: chain{kind: balance, byPort: c.byPort, n: c.n},
+		fallback: chain{kind: balance, space: c.space, n: c.n},
 	}
 	entry := p.chain
 	switch c.kind {

@@ -19,7 +19,8 @@ import (
 
 // Whatever the order of events, the kernel has in the end what it has when the
 // last state is programmed from scratch.
-func TestRandomEventsEqualAFreshStart(t *testing.T) {
+func TestKernelRandomEventsEqualAFreshStart(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()

@@ -81,7 +81,7 @@ func (v *view) frontend(e *entry, f proxier.Frontend, p policy) {
 	}
 	switch {
 	case !e.port.HasEndpoints:
-		v.verdict(sp.empty, k, chain{kind: reject})
+		v.verdict(sp.of(noEndpoints), k, chain{kind: reject})
 	case f.Kind.External() && e.port.ExternalLocal:
 		v.externalLocal(e, sp, k)
 	case f.Kind.External():
@@ -107,32 +107,31 @@ func clusterChain(p policy) chainKind {
 // balanced sends all connections to one list, or drops them when it is empty.
 func (v *view) balanced(e *entry, sp space, k key, l entryList, kind chainKind) {
 	if len(l.slots) == 0 {
-		v.verdict(sp.empty, k, chain{kind: dropVerdict})
+		v.verdict(sp.of(noEndpoints), k, chain{kind: dropVerdict})
 		return
 	}
-	v.lists = append(v.lists, list{in: sp.endpoints, key: k, slots: l.slots})
-	c := chain{kind: kind, byPort: sp == portSpace, n: uint32(len(l.slots))}
-	v.verdict(sp.services, k, v.pin(e, l, c))
+	v.lists = append(v.lists, list{in: sp.of(endpoints), key: k, slots: l.slots})
+	c := chain{kind: kind, space: sp, n: uint32(len(l.slots))}
+	v.verdict(sp.of(services), k, v.pin(e, l, c))
 }
 
 // externalLocal renders externalTrafficPolicy Local: connections from the node
 // and its pods may use every endpoint, those from elsewhere only local ones.
 func (v *view) externalLocal(e *entry, sp space, k key) {
-	byPort := sp == portSpace
-	v.verdict(sp.services, k, chain{kind: policyLocal, byPort: byPort})
+	v.verdict(sp.of(services), k, chain{kind: policyLocal, space: sp})
 	if l := e.clusterList(); len(l.slots) > 0 {
-		v.lists = append(v.lists, list{in: sp.endpoints, key: k, slots: l.slots})
-		c := chain{kind: balance, byPort: byPort, n: uint32(len(l.slots))}
-		v.verdict(sp.shortCircuit, k, v.pin(e, l, c))
+		v.lists = append(v.lists, list{in: sp.of(endpoints), key: k, slots: l.slots})
+		c := chain{kind: balance, space: sp, n: uint32(len(l.slots))}
+		v.verdict(sp.of(shortCircuit), k, v.pin(e, l, c))
 	}
 	l := e.localList()
 	if len(l.slots) == 0 {
-		v.verdict(sp.empty, k, chain{kind: dropVerdict})
+		v.verdict(sp.of(noEndpoints), k, chain{kind: dropVerdict})
 		return
 	}
-	v.lists = append(v.lists, list{in: sp.localEndpoints, key: k, slots: l.slots})
-	c := chain{kind: local, byPort: byPort, n: uint32(len(l.slots))}
-	v.verdict(sp.localServices, k, v.pin(e, l, c))
+	v.lists = append(v.lists, list{in: sp.of(localEndpoints), key: k, slots: l.slots})
+	c := chain{kind: local, space: sp, n: uint32(len(l.slots))}
+	v.verdict(sp.of(localServices), k, v.pin(e, l, c))
 }
 
 func (v *view) verdict(in object, k key, to chain) {

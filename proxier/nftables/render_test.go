@@ -143,11 +143,11 @@ chain nodeport-affinity-1 pins clients of 1 for 1h0m0s to 1 slots, then nodeport
 }
 
 // entryOf returns the entry that a fresh Backend makes of port.
-func entryOf(t testing.TB, port *proxier.ServicePort) *entry {
-	t.Helper()
-	b, err := New(Config{Problem: func(p Problem) { t.Errorf("problem: %s", p) }})
+func entryOf(tb testing.TB, port *proxier.ServicePort) *entry {
+	tb.Helper()
+	b, err := New(Config{Problem: func(p Problem) { tb.Errorf("problem: %s", p) }})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b.newEntry(nil, port)
 }

@@ -135,10 +135,10 @@ func (b *Backend) survey(ctx context.Context) (survey, error) {
 	out := make(survey, len(b.cfg.Families))
 	for _, f := range b.cfg.Families {
 		n := &names{table: &nft.Table{Name: b.cfg.Table, Family: tableFamily(f)}}
-		sets, err := c.names(ctx, n.table, dumpSets)
+		sets, err := c.names(ctx, n.table, dumpSets())
 		if err == nil {
 			var chains []string
-			chains, err = c.names(ctx, n.table, dumpChains)
+			chains, err = c.names(ctx, n.table, dumpChains())
 			n.sets, n.chains = byGeneration(sets), byGeneration(chains)
 		}
 		if err != nil {

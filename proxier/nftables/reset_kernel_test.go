@@ -40,7 +40,7 @@ func traffic(t *testing.T, ns *netnstest.NS, addr string) (stop func() int) {
 	}
 }
 
-func TestTrafficGoesOnDuringResetsAndDeltas(t *testing.T) {
+func TestKernelTrafficGoesOnDuringResetsAndDeltas(t *testing.T) {
 	w := newWorld(t)
 	serveBoth(t, w)
 	three := service("web", proxier.TCP, "10.96.0.10:80", both4...)
@@ -65,7 +65,8 @@ func TestTrafficGoesOnDuringResetsAndDeltas(t *testing.T) {
 	}
 }
 
-func TestResetLeavesOneGeneration(t *testing.T) {
+func TestKernelResetLeavesOneGeneration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newBackend(t, w.node, Config{})
 	ports := []*proxier.ServicePort{
@@ -105,7 +106,8 @@ func namesIn(t *testing.T, b *Backend) []string {
 	return out
 }
 
-func TestRemainsOfAFailedResetGo(t *testing.T) {
+func TestKernelRemainsOfAFailedResetGo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newBackend(t, w.node, Config{})
 	web := service("web", proxier.TCP, "10.96.0.10:80", both4...)
@@ -125,7 +127,8 @@ func TestRemainsOfAFailedResetGo(t *testing.T) {
 	}
 }
 
-func TestApplyNeedsAStateInForce(t *testing.T) {
+func TestKernelApplyNeedsAStateInForce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newBackend(t, w.node, Config{})
 	web := service("web", proxier.TCP, "10.96.0.10:80", both4...)
@@ -151,7 +154,8 @@ func TestApplyNeedsAStateInForce(t *testing.T) {
 	}
 }
 
-func TestApplyEndsWithItsContext(t *testing.T) {
+func TestKernelApplyEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newBackend(t, w.node, Config{})
 	reset(t, b)
@@ -164,7 +168,8 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	reset(t, b, d.Update...)
 }
 
-func TestCleanupLeavesNothing(t *testing.T) {
+func TestKernelCleanupLeavesNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := w.node.Run("nft", "add", "table", "ip", "stranger"); err != nil {
 		t.Skipf("nft: %v", err)
@@ -204,7 +209,8 @@ func kitchenSink() []*proxier.ServicePort {
 }
 
 // The oldest nft that distributions ship prints everything that is programmed.
-func TestNftListsTheRuleset(t *testing.T) {
+func TestKernelNftListsTheRuleset(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	b := newBackend(t, w.node, Config{Local: podNet()})
 	reset(t, b, kitchenSink()...)
@@ -233,7 +239,8 @@ func TestNftListsTheRuleset(t *testing.T) {
 // At equal priority the chain that was registered last rewrites first. A switch
 // of the proxy's mode relies on it: the new one is programmed before the old
 // one is cleaned.
-func TestChainRegisteredLastRewritesFirst(t *testing.T) {
+func TestKernelChainRegisteredLastRewritesFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	serveBoth(t, w)
 	const vip = "10.96.0.10:80"

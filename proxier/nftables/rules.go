@@ -57,6 +57,7 @@ func (a *assembler) destination(at uint32) expr.Any { return a.header(at, 16, 24
 // protocol and port load the transport protocol and the destination port,
 // which TCP, UDP and SCTP have at the same place.
 func protocol(at uint32) expr.Any { return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: at} }
+
 func port(at uint32) expr.Any {
 	return &expr.Payload{DestRegister: at, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}
 }
@@ -65,7 +66,7 @@ func port(at uint32) expr.Any {
 func (a *assembler) frontendKey(sp space) (rule, uint32) {
 	var r rule
 	at := uint32(reg)
-	if sp == addrSpace {
+	if sp == byAddr {
 		r = r.then(a.destination(at))
 		at += a.addrRegs()
 	}

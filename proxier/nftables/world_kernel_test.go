@@ -31,25 +31,25 @@ type world struct {
 	client, node, pod1, pod2, remote *netnstest.NS
 }
 
-func newWorld(t testing.TB) *world {
-	t.Helper()
+func newWorld(tb testing.TB) *world {
+	tb.Helper()
 	w := &world{
-		client: netnstest.New(t), node: netnstest.New(t),
-		pod1: netnstest.New(t), pod2: netnstest.New(t), remote: netnstest.New(t),
+		client: netnstest.New(tb), node: netnstest.New(tb),
+		pod1: netnstest.New(tb), pod2: netnstest.New(tb), remote: netnstest.New(tb),
 	}
-	w.node.Forward(t)
+	w.node.Forward(tb)
 	// The tests refuse more often than the kernel would tell.
-	w.node.Sysctl(t, "ipv4/icmp_ratelimit", "0")
-	w.node.Sysctl(t, "ipv6/icmp/ratelimit", "0")
-	netnstest.Veth(t,
+	w.node.Sysctl(tb, "ipv4/icmp_ratelimit", "0")
+	w.node.Sysctl(tb, "ipv6/icmp/ratelimit", "0")
+	netnstest.Veth(tb,
 		netnstest.End{NS: w.node, Name: "eth0", Addrs: []string{"198.51.100.1/24", "2001:db8:f::1/64"}},
 		netnstest.End{NS: w.client, Name: "eth0", Addrs: []string{"198.51.100.7/24", "2001:db8:f::7/64"}})
-	netnstest.Veth(t,
+	netnstest.Veth(tb,
 		netnstest.End{NS: w.node, Name: "eth1", Addrs: []string{"10.244.2.1/24", "fd00:2::1/64"}},
 		netnstest.End{NS: w.remote, Name: "eth0", Addrs: []string{"10.244.2.15/24", "fd00:2::15/64"}})
-	netnstest.Bridge(t, netnstest.End{NS: w.node, Name: "br-pods", Addrs: []string{"10.244.1.1/24", "fd00:1::1/64"}})
-	w.pod(t, w.pod1, "vth1", "10.244.1.11/24", "fd00:1::11/64")
-	w.pod(t, w.pod2, "vth2", "10.244.1.12/24", "fd00:1::12/64")
+	netnstest.Bridge(tb, netnstest.End{NS: w.node, Name: "br-pods", Addrs: []string{"10.244.1.1/24", "fd00:1::1/64"}})
+	w.pod(tb, w.pod1, "vth1", "10.244.1.11/24", "fd00:1::11/64")
+	w.pod(tb, w.pod2, "vth2", "10.244.1.12/24", "fd00:1::12/64")
 	for _, route := range []struct {
 		ns        *netnstest.NS
 		via, via6 string
@@ -59,38 +59,38 @@ func newWorld(t testing.TB) *world {
 		{w.pod1, "10.244.1.1", "fd00:1::1"},
 		{w.pod2, "10.244.1.1", "fd00:1::1"},
 	} {
-		route.ns.IP(t, "route", "add", "default", "via", route.via)
-		route.ns.IP(t, "-6", "route", "add", "default", "via", route.via6)
+		route.ns.IP(tb, "route", "add", "default", "via", route.via)
+		route.ns.IP(tb, "-6", "route", "add", "default", "via", route.via6)
 	}
 	// The node itself needs some route to virtual addresses, else the kernel
 	// refuses before any hook.
-	w.node.IP(t, "route", "add", "default", "via", "198.51.100.7")
-	w.node.IP(t, "-6", "route", "add", "default", "via", "2001:db8:f::7")
-	w.node.IP(t, "addr", "add", "10.0.0.2/32", "dev", "lo")
+	w.node.IP(tb, "route", "add", "default", "via", "198.51.100.7")
+	w.node.IP(tb, "-6", "route", "add", "default", "via", "2001:db8:f::7")
+	w.node.IP(tb, "addr", "add", "10.0.0.2/32", "dev", "lo")
 	return w
 }
 
-func (w *world) pod(t testing.TB, ns *netnstest.NS, veth, addr, addr6 string) {
-	t.Helper()
-	netnstest.Veth(t,
+func (w *world) pod(tb testing.TB, ns *netnstest.NS, veth, addr, addr6 string) {
+	tb.Helper()
+	netnstest.Veth(tb,
 		netnstest.End{NS: w.node, Name: veth, Bridge: "br-pods"},
 		netnstest.End{NS: ns, Name: "eth0", Addrs: []string{addr, addr6}})
 	// As CNI plugins do: where br_netfilter is active, a pod's connection to
 	// itself leaves the bridge by the port it came in by.
-	w.node.IP(t, "link", "set", veth, "type", "bridge_slave", "hairpin", "on")
+	w.node.IP(tb, "link", "set", veth, "type", "bridge_slave", "hairpin", "on")
 }
 
 // serve answers TCP and UDP at an address: one line with the address itself and
 // the source that it sees.
-func serve(t testing.TB, ns *netnstest.NS, addr string) {
-	t.Helper()
+func serve(tb testing.TB, ns *netnstest.NS, addr string) {
+	tb.Helper()
 	l, err := ns.Listen("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	u, err := ns.ListenPacket("udp", addr)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -113,7 +113,7 @@ func serve(t testing.TB, ns *netnstest.NS, addr string) {
 			_, _ = u.WriteTo(fmt.Appendf(nil, "%s %s\n", addr, from), from)
 		}
 	})
-	t.Cleanup(func() { _ = l.Close(); _ = u.Close(); wg.Wait() })
+	tb.Cleanup(func() { _ = l.Close(); _ = u.Close(); wg.Wait() })
 }
 
 // answer is what a connection found: the endpoint and the source that it saw, or
@@ -129,8 +129,8 @@ type answer struct {
 const patience = 1700 * time.Millisecond
 
 // ask connects to addr from ns.
-func ask(t testing.TB, ns *netnstest.NS, network, addr string) answer {
-	t.Helper()
+func ask(tb testing.TB, ns *netnstest.NS, network, addr string) answer {
+	tb.Helper()
 	line, err := exchange(ns, network, addr)
 	var timeout net.Error
 	switch {
@@ -140,12 +140,12 @@ func ask(t testing.TB, ns *netnstest.NS, network, addr string) answer {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return answer{from: "timeout"}
 	case err != nil:
-		t.Fatalf("ask %s %s: %v", network, addr, err)
+		tb.Fatalf("ask %s %s: %v", network, addr, err)
 	}
 	from, source, _ := strings.Cut(strings.TrimSpace(line), " ")
 	ap, err := netip.ParseAddrPort(source)
 	if err != nil {
-		t.Fatalf("ask %s %s: answer %q: %v", network, addr, line, err)
+		tb.Fatalf("ask %s %s: answer %q: %v", network, addr, line, err)
 	}
 	return answer{from: from, source: ap.Addr()}
 }
@@ -168,28 +168,28 @@ func exchange(ns *netnstest.NS, network, addr string) (string, error) {
 }
 
 // spread counts the answers of n connections by endpoint.
-func spread(t testing.TB, ns *netnstest.NS, network, addr string, n int) map[string]int {
-	t.Helper()
+func spread(tb testing.TB, ns *netnstest.NS, network, addr string, n int) map[string]int {
+	tb.Helper()
 	got := make(map[string]int)
 	for range n {
-		got[ask(t, ns, network, addr).from]++
+		got[ask(tb, ns, network, addr).from]++
 	}
 	return got
 }
 
-func newBackend(t testing.TB, ns *netnstest.NS, cfg Config) *Backend {
-	t.Helper()
+func newBackend(tb testing.TB, ns *netnstest.NS, cfg Config) *Backend {
+	tb.Helper()
 	cfg.NetNS = ns.Path()
 	if cfg.Problem == nil {
-		cfg.Problem = func(p Problem) { t.Errorf("problem: %s", p) }
+		cfg.Problem = func(p Problem) { tb.Errorf("problem: %s", p) }
 	}
 	b, err := New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := b.Close(); err != nil {
-			t.Errorf("close: %v", err)
+			tb.Errorf("close: %v", err)
 		}
 	})
 	return b
@@ -202,43 +202,43 @@ func podNet() Local {
 	}}
 }
 
-func reset(t testing.TB, b *Backend, ports ...*proxier.ServicePort) {
-	t.Helper()
-	if err := b.Reset(t.Context(), &proxier.State{Ports: ports}); err != nil {
-		t.Fatal(err)
+func reset(tb testing.TB, b *Backend, ports ...*proxier.ServicePort) {
+	tb.Helper()
+	if err := b.Reset(tb.Context(), &proxier.State{Ports: ports}); err != nil {
+		tb.Fatal(err)
 	}
 }
 
-func apply(t testing.TB, b *Backend, d proxier.Delta) {
-	t.Helper()
-	if err := b.Apply(t.Context(), d); err != nil {
-		t.Fatal(err)
+func apply(tb testing.TB, b *Backend, d proxier.Delta) {
+	tb.Helper()
+	if err := b.Apply(tb.Context(), d); err != nil {
+		tb.Fatal(err)
 	}
 }
 
-func update(t testing.TB, b *Backend, ports ...*proxier.ServicePort) {
-	t.Helper()
-	apply(t, b, proxier.Delta{Update: ports})
+func update(tb testing.TB, b *Backend, ports ...*proxier.ServicePort) {
+	tb.Helper()
+	apply(tb, b, proxier.Delta{Update: ports})
 }
 
-func remove(t testing.TB, b *Backend, ports ...*proxier.ServicePort) {
-	t.Helper()
+func remove(tb testing.TB, b *Backend, ports ...*proxier.ServicePort) {
+	tb.Helper()
 	var d proxier.Delta
 	for _, p := range ports {
 		d.Remove = append(d.Remove, p.Key)
 	}
-	apply(t, b, d)
+	apply(tb, b, d)
 }
 
 // listing returns what nft prints for the ruleset, or skips without nft.
-func listing(t testing.TB, ns *netnstest.NS) string {
-	t.Helper()
+func listing(tb testing.TB, ns *netnstest.NS) string {
+	tb.Helper()
 	out, err := ns.Run("nft", "list", "ruleset")
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("nft is not installed")
+		tb.Skip("nft is not installed")
 	}
 	if err != nil {
-		t.Fatalf("nft list ruleset: %v", err)
+		tb.Fatalf("nft list ruleset: %v", err)
 	}
 	return out
 }
