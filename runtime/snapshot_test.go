@@ -32,6 +32,10 @@ func TestNewSnapshot(t *testing.T) {
 		c.CreatedAt, c.Metadata.Attempt = createdAt, attempt
 		return c
 	}
+	older := func(s *runtimeapi.PodSandbox) *runtimeapi.PodSandbox {
+		s.CreatedAt = -1
+		return s
+	}
 	unlabelled := func(s *runtimeapi.PodSandbox) *runtimeapi.PodSandbox {
 		s.Labels = nil
 		return s
@@ -51,6 +55,7 @@ func TestNewSnapshot(t *testing.T) {
 			map[types.UID][]string{"a": {"s1", "c1"}},
 		},
 		{"newest first", snap(at(ct("a", "c1", exited), 1, 0), at(ct("a", "c3", running), 3, 2), at(ct("a", "c2", exited), 2, 1)), map[types.UID][]string{"a": {"c3", "c2", "c1"}}},
+		{"newest sandbox first", snap(older(sb("a", "s1", false)), sb("a", "s2", true)), map[types.UID][]string{"a": {"s2", "s1"}}},
 		{"attempt decides a tie", snap(at(ct("a", "c1", exited), 1, 0), at(ct("a", "c2", exited), 1, 1)), map[types.UID][]string{"a": {"c2", "c1"}}},
 		{
 			"half-filled entries",
