@@ -53,26 +53,31 @@ func removeTree(dir, name string) error {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	defer mounts.Close()
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	mounted, err := mountBelow(mounts, filepath.Join(real, name))
-	if err != nil {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	if mounted != "" {
-		return fmt.Errorf("remove %s: a file system is mounted at %s", path, mounted)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	defer func() { _ = root.Close() }()
-	if err := root.RemoveAll(name); err != nil {
+	if err := removeUnmounted(mounts, dir, name); err != nil {
 		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	return nil
+}
+
+// removeUnmounted is removeTree with the table of mounts handed in.
+func removeUnmounted(mountinfo io.Reader, dir, name string) error {
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	mounted, err := mountBelow(mountinfo, filepath.Join(resolved, name))
+	if err != nil {
+		return err
+	}
+	if mounted != "" {
+		return fmt.Errorf("a file system is mounted at %s", mounted)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	return root.RemoveAll(name)
 }
 
 // mountBelow returns a mount point at or below a directory, empty if there is none.

@@ -1,0 +1,90 @@
+package podsync
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestMountBelow(t *testing.T) {
+	const table = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+30 22 0:25 / /var/lib/kubelet/pods/u1/volumes/a\040b rw - tmpfs tmpfs rw
+31 22 0:26 / /var/lib/kubelet/pods/u22 rw - tmpfs tmpfs rw
+short line
+`
+	tests := []struct{ name, dir, want string }{
+		{name: "below", dir: "/var/lib/kubelet/pods/u1", want: "/var/lib/kubelet/pods/u1/volumes/a b"},
+		{name: "itself", dir: "/var/lib/kubelet/pods/u22", want: "/var/lib/kubelet/pods/u22"},
+		{name: "only a prefix of the name", dir: "/var/lib/kubelet/pods/u2"},
+		{name: "above", dir: "/var/lib/kubelet/pods/u22/x"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := mountBelow(strings.NewReader(table), tt.dir)
+			if err != nil || got != tt.want {
+				t.Errorf("mountBelow = %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzMountBelow(f *testing.F) {
+	f.Add("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n", "/a")
+	f.Add(`30 22 0:25 / /a\040b\134 rw`, "/a b\\")
+	f.Fuzz(func(t *testing.T, table, dir string) {
+		got, err := mountBelow(strings.NewReader(table), dir)
+		if err == nil && got != "" && got != dir && !strings.HasPrefix(got, dir+"/") {
+			t.Errorf("%q is not below %q", got, dir)
+		}
+	})
+}
+
+func TestNothingIsRemovedUnderAMount(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "u1", "volumes", "v", "data")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table := fmt.Sprintf("30 22 0:25 / %s rw - tmpfs tmpfs rw\n", filepath.Dir(file))
+	err := removeUnmounted(strings.NewReader(table), dir, "u1")
+	if err == nil || !strings.Contains(err.Error(), "a file system is mounted at "+filepath.Dir(file)) {
+		t.Errorf("error is %v, want the mount", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("data: %v", err)
+	}
+	if err := removeUnmounted(strings.NewReader(""), dir, "u1"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("data after the mount is gone: %v, want none", err)
+	}
+}
+
+func TestCgroupDirs(t *testing.T) {
+	cpu, memory := t.TempDir(), t.TempDir()
+	pod := filepath.Join("kubepods", "podu1")
+	if err := os.MkdirAll(filepath.Join(cpu, pod), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dirs := CgroupDirs{cpu, memory}
+	if err := dirs.RemoveCgroup(t.Context(), "/"+pod); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(cpu, pod)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("cgroup: %v, want none", err)
+	}
+	if err := os.MkdirAll(filepath.Join(memory, pod, "busy"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := dirs.RemoveCgroup(t.Context(), "/"+pod); err == nil {
+		t.Error("a cgroup in use was removed")
+	}
+}

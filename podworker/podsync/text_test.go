@@ -1,0 +1,87 @@
+package podsync
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestLastLines(t *testing.T) {
+	line := func(tag, text string) string { return "2026-06-01T12:00:00Z stdout " + tag + " " + text + "\n" }
+	many := strings.Repeat(line("F", "x"), 100)
+	tests := []struct{ name, log, want string }{
+		{name: "empty"},
+		{name: "lines", log: line("F", "one") + line("F", "two words"), want: "one\ntwo words\n"},
+		{name: "pieces", log: line("P", "one ") + line("F", "line"), want: "one line\n"},
+		{name: "no CRI log", log: "panic: oops\n"},
+		{name: "last piece is missing", log: line("P", "one"), want: "one"},
+		{name: "80 lines", log: many, want: strings.Repeat("x\n", 80)},
+		{name: "2048 bytes", log: line("F", strings.Repeat("y", 3000)), want: strings.Repeat("y", 2047) + "\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := lastLines([]byte(tt.log)); got != tt.want {
+				t.Errorf("lastLines = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzLastLines(f *testing.F) {
+	f.Add([]byte("2026-06-01T12:00:00Z stdout P a\n2026-06-01T12:00:00Z stderr F b\n"))
+	f.Add([]byte("   \n F \nx"))
+	f.Fuzz(func(t *testing.T, log []byte) {
+		got := lastLines(log)
+		if len(got) > maxMessageLog || strings.Count(got, "\n") > maxMessageLines {
+			t.Errorf("%d bytes and %d lines", len(got), strings.Count(got, "\n"))
+		}
+	})
+}
+
+func TestWithTag(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{name: "tag", in: "img.example/a:1", want: "img.example/a:1"},
+		{name: "no tag", in: "img.example/a", want: "img.example/a:latest"},
+		{name: "port", in: "img.example:5000/a", want: "img.example:5000/a:latest"},
+		{name: "digest", in: "img.example/a@sha256:00", want: "img.example/a@sha256:00"},
+		{name: "empty"},
+		{name: "blank", in: "img.example/a b"},
+		{name: "no tag after the colon", in: "img.example/a:"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := withTag(tt.in)
+			if got != tt.want || (err == nil) != (tt.want != "") {
+				t.Errorf("withTag(%q) = %q, %v, want %q", tt.in, got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestLinkName(t *testing.T) {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = "default", strings.Repeat("p", 253)
+	id := strings.Repeat("0", 64)
+	got := linkName(pod, "app", id)
+	if len(got) != 255 || !strings.HasSuffix(got, "-"+id+".log") {
+		t.Errorf("linkName = %q with %d bytes, want the id within 255", got, len(got))
+	}
+	pod.Name = "web"
+	if got, want := linkName(pod, "app", "1"), "web_default_app-1.log"; got != want {
+		t.Errorf("linkName = %q, want %q", got, want)
+	}
+}
+
+func FuzzLogNumber(f *testing.F) {
+	for _, s := range []string{"0.log", "12.log.20240101-000000.gz", "x.log", "99999999999.log", "-1.log", "1.logs"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		n, ok := logNumber(name)
+		if ok && (!utf8.ValidString(name) || !strings.Contains(name, ".log") || n > 999999999) {
+			t.Errorf("logNumber(%q) = %d", name, n)
+		}
+	})
+}
