@@ -38,7 +38,7 @@ func TestDecodeMakesAStaticPod(t *testing.T) {
 		},
 		Spec: corev1.PodSpec{
 			NodeName: "Node-A", DNSPolicy: corev1.DNSClusterFirst, RestartPolicy: corev1.RestartPolicyAlways, SchedulerName: "default-scheduler",
-			TerminationGracePeriodSeconds: ref(int64(30)), EnableServiceLinks: ref(true), SecurityContext: &corev1.PodSecurityContext{},
+			TerminationGracePeriodSeconds: new(int64(30)), EnableServiceLinks: new(true), SecurityContext: &corev1.PodSecurityContext{},
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}},
 			Containers: []corev1.Container{{
 				Name: "app", Image: "i:1", ImagePullPolicy: corev1.PullIfNotPresent,
@@ -96,16 +96,16 @@ func TestDecodeSetsTheDefaultsOfTheAPI(t *testing.T) {
 		}, c.ReadinessProbe},
 		{"liveness", &corev1.Probe{
 			TimeoutSeconds: 1, PeriodSeconds: 3, SuccessThreshold: 1, FailureThreshold: 3,
-			ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 90, Service: ref("")}},
+			ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 90, Service: new("")}},
 		}, c.LivenessProbe},
 		{"preStop", http, c.Lifecycle.PreStop.HTTPGet},
 		{"init", corev1.PullAlways, pod.Spec.InitContainers[0].ImagePullPolicy},
 		{"volumes", []corev1.Volume{
 			{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/srv", Type: ref(corev1.HostPathUnset)}}},
-			{Name: "info", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: items(), DefaultMode: ref(int32(0o644))}}},
+			{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/srv", Type: new(corev1.HostPathUnset)}}},
+			{Name: "info", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: items(), DefaultMode: new(int32(0o644))}}},
 			{Name: "mixed", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-				DefaultMode: ref(int32(0o644)), Sources: []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{Items: items()}}},
+				DefaultMode: new(int32(0o644)), Sources: []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{Items: items()}}},
 			}}},
 			{Name: "tools", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "t:2", PullPolicy: corev1.PullIfNotPresent}}},
 		}, pod.Spec.Volumes},
@@ -306,4 +306,39 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("two pods from the same bytes (-first +second):\n%s", diff)
 		}
 	})
+}
+
+func TestUIDOfARichManifestIsStable(t *testing.T) {
+	// As TestUIDIsStableAcrossReleases: the value is not to change.
+	const text = `apiVersion: v1
+kind: Pod
+metadata:
+  name: db
+  namespace: kube-system
+  labels: {tier: data, app.example/part: db}
+  annotations: {note: "<a & b>", kubernetes.io/config.seen: x}
+spec:
+  hostNetwork: true
+  hostPID: false
+  priority: 2000001000
+  priorityClassName: system-node-critical
+  terminationGracePeriodSeconds: 0
+  initContainers:
+  - {name: init, image: "i:1", command: [sh, -c, "test 1 -lt 2 && exit"]}
+  containers:
+  - name: db
+    image: db@sha256:0000000000000000000000000000000000000000000000000000000000000000
+    env: [{name: EMPTY, value: ""}, {name: NUM, value: "1"}]
+    ports: [{containerPort: 5432}]
+    resources: {requests: {cpu: 0.5, memory: 1024Mi}, limits: {}}
+    livenessProbe: {tcpSocket: {port: db}, periodSeconds: 5}
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes:
+  - {name: data, hostPath: {path: /var/db}}
+  - {name: tmp, emptyDir: {sizeLimit: 1000000}}
+`
+	const want = "5b6157c6aab766166786330809f9fda5"
+	if got := decodeOK(t, text).Pod.UID; got != want {
+		t.Errorf("UID %s, want %s", got, want)
+	}
 }

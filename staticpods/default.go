@@ -26,9 +26,6 @@ const (
 	defaultScaleIOFSType = "xfs"
 )
 
-// ref returns a pointer to v.
-func ref[T any](v T) *T { return &v }
-
 // setDefault fills *field when it is empty.
 func setDefault[T comparable](field *T, v T) {
 	var zero T

@@ -17,11 +17,10 @@ import (
 //
 // The canonical JSON is an object with the name, the namespace, the labels, the
 // annotations and the spec, as encoding/json prints a map: keys sorted, without
-// blanks. It holds the fields
-// that the file states and the API type knows, each value as the API type prints
-// it: 1000m is 1, and a field that is set to its zero value is left out like one
-// that is not set. Annotations that begin with kubernetes.io/config. are left
-// out, because the node writes them.
+// blanks. It holds the fields that the file states and the API type knows, each
+// value as the API type prints it: 1000m is 1, and a field that is set to its zero
+// value is left out like one that is not set. Annotations that begin with
+// kubernetes.io/config. are left out, because the node writes them.
 //
 // So a comment, the order of keys, the path of the file and a change of
 // this package's defaults leave the UID alone, and so does a release of the API

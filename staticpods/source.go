@@ -129,7 +129,7 @@ func (s *Source) Statuses() []FileStatus {
 // pods. A path that cannot be read is not: set is not called until it can, and
 // the last set stays in force; Statuses has the reason. Without inotify the
 // source goes on with periodic looks.
-func (s *Source) Run(ctx context.Context, set func(Set)) error {
+func (s *Source) Run(ctx context.Context, set func(Set)) (err error) {
 	r := &run{Source: s, ledger: newLedger(s.cfg.Settle, s.cfg.AdoptUID), set: set}
 	var wake <-chan struct{}
 	w, err := s.watch(s.path)
@@ -137,7 +137,7 @@ func (s *Source) Run(ctx context.Context, set func(Set)) error {
 		s.cfg.Log.Warn("no events of the file system, static pods are read periodically", "path", s.path, "period", s.cfg.Period, "err", err)
 	} else {
 		r.watcher, wake = w, w.Wake()
-		defer w.Close()
+		defer func() { err = errors.Join(err, w.Close()) }()
 	}
 	for ctx.Err() == nil {
 		pause := s.cfg.Settle / pauses
@@ -179,7 +179,7 @@ func (r *run) look(now time.Time) time.Duration {
 	v, err := look(r.path)
 	r.follow(v)
 	if err != nil {
-		r.publish(FileStatus{State: Unreadable, Reason: err.Error()}, r.oldStatuses(), now)
+		r.publish(FileStatus{State: Unreadable, Reason: err.Error()}, r.fileStatuses(), now)
 		return r.cfg.Period
 	}
 	entries, again := r.ledger.observe(v, now)
@@ -232,12 +232,9 @@ func (r *run) deliver(pods []*corev1.Pod) {
 	r.set(Set{Pods: slices.Clone(pods)})
 }
 
-func (r *run) oldStatuses() []FileStatus {
-	old := r.Statuses()
-	if len(old) > 0 && r.own.State != 0 {
-		return old[1:]
-	}
-	return old
+// fileStatuses returns the last statuses of the files in the path.
+func (r *run) fileStatuses() []FileStatus {
+	return slices.DeleteFunc(r.Statuses(), func(s FileStatus) bool { return s.Path == r.path })
 }
 
 // publish replaces the statuses and logs what changed.
@@ -252,24 +249,33 @@ func (r *run) publish(own FileStatus, files []FileStatus, now time.Time) {
 	}
 	r.own = own
 	all = append(all, files...)
-	old := r.Statuses()
+	r.logChanges(r.Statuses(), all)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statuses = all
+}
+
+// logChanges has one line for each status that is new, changed or gone.
+func (r *run) logChanges(old, all []FileStatus) {
+	before, after := map[string]FileStatus{}, map[string]bool{}
+	for _, s := range old {
+		before[s.Path] = s
+	}
 	for _, s := range all {
-		if !slices.ContainsFunc(old, s.same) {
+		after[s.Path] = true
+		if !before[s.Path].same(s) {
 			r.log(s)
 		}
 	}
 	for _, s := range old {
 		switch {
-		case slices.ContainsFunc(all, func(n FileStatus) bool { return n.Path == s.Path }):
+		case after[s.Path]:
 		case s.Path == r.path && s.State >= Missing:
 			r.cfg.Log.Info("manifests can be read again", "path", s.Path)
 		default:
 			r.cfg.Log.Info("manifest gone", "path", s.Path, "pod", s.Pod)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.statuses = all
 }
 
 func (r *run) log(s FileStatus) {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -544,5 +546,152 @@ func TestManifestMayEndInsideALine(t *testing.T) {
 		b.write("web.yaml", strings.TrimSpace(web("web", "2")))
 		b.after(settled)
 		b.wantPods("default/web-node-a GEN=2")
+	})
+}
+
+func TestNameThatStopsBeingAFileKeepsWhatRan(t *testing.T) {
+	for name, replace := range map[string]func(path string) error{
+		"dangling link": func(path string) error { return os.Symlink("nowhere", path) },
+		"directory":     func(path string) error { return os.Mkdir(path, 0o755) },
+		"pipe":          func(path string) error { return syscall.Mkfifo(path, 0o644) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
+				b.after(settled)
+				b.remove("web.yaml")
+				if err := replace(b.path("web.yaml")); err != nil {
+					t.Fatal(err)
+				}
+				b.after(time.Minute)
+				b.wantStates("web.yaml invalid kept")
+				b.wantPods("default/web-node-a GEN=1")
+			})
+		})
+	}
+}
+
+func TestExplicitUIDIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		withUID := func(uid string) string {
+			return strings.Replace(web("web", "1"), "metadata: {", "metadata: {uid: "+uid+", ", 1)
+		}
+		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", withUID("u-1")) })
+		b.after(settled)
+		b.write("web.yaml", withUID("u-2"))
+		b.after(settled)
+		b.write("web.yaml", web("web", "1")) // the same pod, without saying so
+		b.after(settled)
+		var got []types.UID
+		for _, s := range b.sets {
+			got = append(got, s.Pods[0].UID)
+		}
+		if diff := cmp.Diff([]types.UID{"u-1", "u-2", "u-2"}, got); diff != "" {
+			t.Errorf("UIDs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPodsCarryTheTimeTheyWereSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
+		b.after(settled)
+		got := b.sets[0].Pods[0].Annotations[AnnotationSeen]
+		seen, err := time.Parse(time.RFC3339Nano, got)
+		if err != nil || time.Since(seen) > settled {
+			t.Errorf("seen %q, error %v", got, err)
+		}
+	})
+}
+
+// logLines collects what a source logs, like "ERROR manifest invalid".
+type logLines struct {
+	slog.Handler
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logLines) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "path" {
+			line += " " + filepath.Base(a.Value.String())
+		}
+		return true
+	})
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+func (l *logLines) Enabled(context.Context, slog.Level) bool { return true }
+
+func TestEachStatusIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &logLines{Handler: slog.DiscardHandler}
+		b := newBench(t, Config{Period: time.Second, Log: slog.New(log)}, func(b *bench) {
+			b.write("a.yaml", web("a", "1"))
+			b.write("b.yaml", "kind: Pod\n")
+			b.write("c.txt", "notes")
+		})
+		b.after(time.Minute)
+		b.write("a.yaml", web("a", "1")+"    imge: x\n")
+		b.after(time.Minute)
+		b.remove("b.yaml")
+		b.after(time.Minute)
+		b.remove("")
+		b.after(time.Minute)
+		want := []string{
+			"INFO manifest read a.yaml", "ERROR manifest invalid b.yaml", "WARN manifest not used c.txt",
+			"INFO manifest read a.yaml", "WARN manifest warning a.yaml",
+			"INFO manifest gone b.yaml",
+			"WARN manifest not used manifests", "INFO manifest gone a.yaml", "INFO manifest gone c.txt",
+		}
+		var got []string
+		for _, line := range log.lines {
+			if !strings.Contains(line, "pending") {
+				got = append(got, line)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestSourceNamesWhatIsWrongWithItsConfig(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"Config.NodeName is empty": {},
+		"Config.NodeName \"a b\"":  {NodeName: "a b"},
+		"Config.Period is -1s":     {NodeName: "a", Period: -time.Second},
+		"Config.Settle is -1s":     {NodeName: "a", Settle: -time.Second},
+	} {
+		if _, err := Dir("/x", cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	if _, err := Dir("", Config{NodeName: "a"}); err == nil {
+		t.Error("an empty path is no error")
+	}
+}
+
+func TestSourceWorksWithoutEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(web("web", "1")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		source, err := newSource(dir, Config{NodeName: "node-a"}, func(string) (watcher, error) {
+			return nil, errors.New("too many open files")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		pods := 0
+		if err := source.Run(ctx, func(s Set) { pods = len(s.Pods); cancel() }); err != nil || pods != 1 {
+			t.Errorf("%d pods, error %v", pods, err)
+		}
 	})
 }

@@ -51,12 +51,9 @@ func makeStatic(pod *corev1.Pod, node, digest string) {
 // elsewhere.
 func tolerateNoExecute(spec *corev1.PodSpec) {
 	all := corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}
-	for _, t := range spec.Tolerations {
-		if t == all {
-			return
-		}
+	if !slices.Contains(spec.Tolerations, all) {
+		spec.Tolerations = append(spec.Tolerations, all)
 	}
-	spec.Tolerations = append(spec.Tolerations, all)
 }
 
 // adopt gives the pod the UID of one that already runs from the same manifest.
@@ -82,7 +79,7 @@ func dropForeign(vain *findings, pod *corev1.Pod, node string) {
 		{"deletionTimestamp", m.DeletionTimestamp != nil},
 		{"deletionGracePeriodSeconds", m.DeletionGracePeriodSeconds != nil},
 		{"managedFields", len(m.ManagedFields) > 0},
-		{"selfLink", m.SelfLink != ""},
+		{"selfLink", m.SelfLink != ""}, //nolint:staticcheck // manifests copied from an old cluster have it
 		{"generateName", m.GenerateName != ""},
 		{"ownerReferences", len(m.OwnerReferences) > 0},
 		{"finalizers", len(m.Finalizers) > 0},

@@ -2,6 +2,7 @@ package staticpods
 
 import (
 	"path/filepath"
+	"slices"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -71,10 +72,13 @@ func (n *inotify) concerns(name string) bool {
 	return name == n.path || filepath.Dir(name) == n.path
 }
 
+// Wake implements watcher.
 func (n *inotify) Wake() <-chan struct{} { return n.wake }
 
+// Follow implements watcher. A watch ends with its directory, whose number a new
+// directory may get.
 func (n *inotify) Follow(dev, ino uint64) error {
-	if dev == n.dev && ino == n.ino && n.dev != 0 {
+	if dev == n.dev && ino == n.ino && slices.Contains(n.fs.WatchList(), n.path) {
 		return nil
 	}
 	_ = n.fs.Remove(n.path) // the watch of what the path led to before, if any
@@ -90,6 +94,7 @@ func (n *inotify) Follow(dev, ino uint64) error {
 	return err
 }
 
+// Close implements watcher, and waits for the goroutine.
 func (n *inotify) Close() error {
 	err := n.fs.Close()
 	<-n.done

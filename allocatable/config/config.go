@@ -215,13 +215,13 @@ func checkHonoured(honoured []string) error {
 // paths returns the names of all fields of a struct and of the structs in it.
 func paths(t reflect.Type, prefix string) map[string]bool {
 	known := map[string]bool{}
-	for i := range t.NumField() {
-		name := jsonName(t.Field(i))
+	for f := range t.Fields() {
+		name := jsonName(f)
 		if name == "" {
 			continue
 		}
 		known[prefix+name] = true
-		ft := t.Field(i).Type
+		ft := f.Type
 		if ft.Kind() == reflect.Pointer {
 			ft = ft.Elem()
 		}

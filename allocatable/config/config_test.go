@@ -171,8 +171,8 @@ func TestDefaultsAreStable(t *testing.T) {
 
 func TestEveryFieldHasAGroup(t *testing.T) {
 	typ := reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]()
-	for i := range typ.NumField() {
-		if name := jsonName(typ.Field(i)); name != "" && groupOf(name) == unknown {
+	for f := range typ.Fields() {
+		if name := jsonName(f); name != "" && groupOf(name) == unknown {
 			t.Errorf("field %s has no group: decide what a node goes without when it is not honoured", name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -184,8 +185,7 @@ func join(path, name string) string {
 // embedded structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !f.IsExported():
@@ -194,9 +194,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
-			for n, ft := range fieldsOf(embedded) {
-				fields[n] = ft
-			}
+			maps.Copy(fields, fieldsOf(embedded))
 		case name == "":
 			fields[f.Name] = f.Type
 		default:

@@ -1,6 +1,7 @@
 package strictyaml
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -48,9 +49,9 @@ func (n *node) lookup(name string) (field, bool) {
 	if n == nil {
 		return field{}, false
 	}
-	for i := len(n.fields) - 1; i >= 0; i-- {
-		if n.fields[i].name == name {
-			return n.fields[i], true
+	for _, f := range slices.Backward(n.fields) {
+		if f.name == name {
+			return f, true
 		}
 	}
 	return field{}, false
