@@ -19,8 +19,8 @@ var (
 	// ErrAlreadyExists means that the name is taken, also by a call that an earlier
 	// deadline cut off and that the runtime still works on or finished since.
 	ErrAlreadyExists = errors.New("already exists")
-	// ErrRuntimeDown means that nothing was heard from the runtime. A call that
-	// changes something may or may not have been carried out.
+	// ErrRuntimeDown means that nothing was heard from the runtime, or that it is only
+	// starting. A call that changes something may or may not have been carried out.
 	ErrRuntimeDown = errors.New("container runtime is down")
 	// ErrTooLarge means that an answer is larger than Config.MaxMessageSize or than
 	// the runtime's own limit. What it would have said is unknown.
@@ -148,10 +148,15 @@ func kindOfText(code codes.Code, text string) error {
 		if strings.Contains(text, "larger than max") {
 			return ErrTooLarge
 		}
+	case codes.Unavailable:
+		// containerd from 2.0, between opening its socket and having read its state.
+		if strings.Contains(text, "server is not initialized yet") {
+			return ErrRuntimeDown
+		}
 	case codes.Unknown:
 		switch {
-		case strings.HasSuffix(text, "server is not initialized yet"):
-			// containerd between opening its socket and having read its state.
+		case strings.Contains(text, "server is not initialized yet"):
+			// containerd before 2.0.
 			return ErrRuntimeDown
 		case strings.Contains(text, "is reserved for"), strings.Contains(text, "name is reserved"):
 			// containerd: failed to reserve sandbox name "n": name "n" is reserved for "id".

@@ -28,6 +28,8 @@ func TestClassify(t *testing.T) {
 		{"CRI-O: container gone", codes.Unknown, `could not find container "6eb7": container with ID starting with 6eb7 not found: ID does not exist`, peerRuntime, ErrNotFound, codes.NotFound},
 		{"any: already exists", codes.AlreadyExists, "sandbox exists", peerRuntime, ErrAlreadyExists, codes.AlreadyExists},
 		{"containerd: no such command", codes.Unknown, `failed to exec in container: OCI runtime exec failed: exec: "x": executable file not found in $PATH`, peerRuntime, nil, codes.Unknown},
+		{"containerd 2: starting", codes.Unavailable, "server is not initialized yet: unavailable", peerRuntime, ErrRuntimeDown, codes.Unavailable},
+		{"containerd: shim of a container died", codes.Unavailable, "ttrpc: closed: unavailable", peerRuntime, nil, codes.Unavailable},
 		{"containerd: starting", codes.Unknown, "server is not initialized yet", peerRuntime, ErrRuntimeDown, codes.Unavailable},
 		{"containerd: exec timeout", codes.DeadlineExceeded, "failed to exec in container: timeout 1s exceeded: context deadline exceeded", peerRuntime, context.DeadlineExceeded, codes.DeadlineExceeded},
 		{"containerd: before RuntimeConfig", codes.Unimplemented, "unknown method RuntimeConfig for service runtime.v1.RuntimeService", peerRuntime, ErrUnimplemented, codes.Unimplemented},
