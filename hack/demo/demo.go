@@ -22,7 +22,8 @@ const (
 // demo is the demonstration: what it runs and what it remembers between steps.
 type demo struct {
 	report *report
-	keep   bool
+	keep   bool // What the user wants.
+	kept   bool // What became of the node.
 	logs   string
 
 	node      *testnode.Node
@@ -71,7 +72,9 @@ func (d *demo) run(ctx context.Context) error {
 	case d.node == nil:
 		return err
 	case d.keep && !interrupted:
-		return errors.Join(err, d.leaveRunning())
+		keepErr := d.node.Keep()
+		d.kept = keepErr == nil
+		return errors.Join(err, keepErr)
 	case err != nil:
 		return errors.Join(err, d.discard(ctx, interrupted))
 	}

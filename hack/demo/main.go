@@ -69,6 +69,9 @@ func show(ctx context.Context, output string) int {
 	d := newDemo(text, os.Getenv("KEEP") == "1")
 	err := d.run(ctx)
 	d.report.finish(err, d.logs)
+	if d.kept {
+		d.explain()
+	}
 	if output == "json" {
 		if err := d.report.writeJSON(os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -55,11 +55,8 @@ func (d *demo) endPrograms(ctx context.Context, before snapshot) error {
 	return nil
 }
 
-// leaveRunning keeps the node and prints how to look at it.
-func (d *demo) leaveRunning() error {
-	if err := d.node.Keep(); err != nil {
-		return err
-	}
+// explain prints how to look at a node that was kept.
+func (d *demo) explain() {
 	enter := "nsenter --net=" + d.node.Namespace()
 	fmt.Fprintf(d.report.out, `
 == The node %s stays (KEEP=1). Look at it as root:
@@ -76,5 +73,4 @@ func (d *demo) leaveRunning() error {
    and remove it   go run ./hack/demo -cleanup
 `, d.node.Name(), enter, virtualIP, enter, d.node.KubeletRoot(), d.node.Socket(),
 		d.node.Manifests(), d.node.Services(), d.node.Logs())
-	return nil
 }

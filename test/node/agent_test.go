@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func (a *agent) end() {
 	a.removeAll(a.Manifests())
 	if !a.kubelet.Exited() {
 		err := testnode.Eventually(ctx, patience, "the pods are gone with their manifests", func(ctx context.Context) error {
-			return errors.Join(a.wantNoPods(ctx), a.wantNoSandboxes(ctx))
+			return errors.Join(a.wantNoPods(ctx), a.wantNoSandboxes(ctx), a.wantNoRemains())
 		})
 		if err != nil {
 			a.t.Error(err)
@@ -112,6 +113,29 @@ func (a *agent) wantNoSandboxes(ctx context.Context) error {
 		return err
 	}
 	return fmt.Errorf("the runtime still has %d sandboxes, the first of pod %s", len(sandboxes), sandboxes[0].GetMetadata().GetName())
+}
+
+// wantNoRemains looks for what pods of ours could leave behind: their folders,
+// logs and control groups.
+func (a *agent) wantNoRemains() error {
+	patterns := []string{
+		filepath.Join(a.KubeletRoot(), "pods", "*"),
+		filepath.Join(a.PodLogs(), "default_*"),
+		filepath.Join("/sys/fs/cgroup", a.CgroupRoot(), "kubepods", "pod*"),
+		filepath.Join("/sys/fs/cgroup", a.CgroupRoot(), "kubepods", "*", "pod*"),
+		filepath.Join("/sys/fs/cgroup", "*", a.CgroupRoot(), "kubepods", "pod*"),
+		filepath.Join("/sys/fs/cgroup", "*", a.CgroupRoot(), "kubepods", "*", "pod*"),
+	}
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			return fmt.Errorf("a pod left %s", strings.Join(found, ", "))
+		}
+	}
+	return nil
 }
 
 func (a *agent) removeSandboxes(ctx context.Context) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // fileStatus is what the kubelet says about a manifest, as far as it matters here.
@@ -116,5 +117,22 @@ func TestManifestThatBreaksKeepsItsPod(t *testing.T) {
 	delete(after, podName("later"))
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("containers (-before +after):\n%s", diff)
+	}
+}
+
+func TestFieldThatIsNotHonouredRejectsItsPodAlone(t *testing.T) {
+	a := startAgent(t)
+	refused := newPod("refused")
+	deadline := int64(60)
+	refused.Spec.ActiveDeadlineSeconds = &deadline
+	a.runPod(refused)
+	a.runPod(newPod("good"))
+	a.waitReady("good")
+	pod := a.waitPod("refused", "is refused", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
+	if !strings.Contains(pod.Status.Message, "activeDeadlineSeconds") {
+		t.Errorf("reason %q, message %q; want the field in it", pod.Status.Reason, pod.Status.Message)
+	}
+	if _, runs := a.instances()[podName("refused")]; runs {
+		t.Error("its container runs nevertheless")
 	}
 }
