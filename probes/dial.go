@@ -37,12 +37,6 @@ func (c probeConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// localFaults are errors of this machine that say nothing about the container:
-// no file descriptor, memory or local port is left.
-var localFaults = []error{
-	syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL,
-}
-
 // noAnswer reports whether an exchange that ended with err told nothing about
 // the container, because it was cancelled or this machine was at fault. A
 // deadline that passed is an answer.
@@ -50,10 +44,19 @@ func noAnswer(ctx context.Context, err error) bool {
 	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) {
 		return true
 	}
-	for _, fault := range localFaults {
-		if errors.Is(err, fault) {
-			return true
-		}
+	return localFault(err)
+}
+
+// localFault reports whether err is this machine's: no file descriptor, memory or
+// local port is left.
+func localFault(err error) bool {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
+		return false
+	}
+	switch errno {
+	case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL:
+		return true
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,6 +16,30 @@ import (
 // context.DeadlineExceeded, by errors.Is, says that the command was still running
 // after the timeout; any other error says that there is no answer.
 type ExecFunc func(ctx context.Context, containerID string, command []string, timeout time.Duration) (exitCode int, output []byte, err error)
+
+// ExecSyncer is the part of a CRI client that runs commands. The clients of
+// package runtime and of k8s.io/cri-client have it.
+type ExecSyncer interface {
+	// ExecSync returns an error with a method ExitStatus() int for a command that
+	// ended with another exit code than zero.
+	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration) (stdout, stderr []byte, err error)
+}
+
+// ExecIn returns an ExecFunc that runs commands by a CRI client.
+func ExecIn(c ExecSyncer) ExecFunc {
+	return func(ctx context.Context, containerID string, command []string, timeout time.Duration) (int, []byte, error) {
+		stdout, stderr, err := c.ExecSync(ctx, containerID, command, timeout)
+		output := slices.Concat(head(stdout), head(stderr))
+		var exit interface{ ExitStatus() int }
+		if errors.As(err, &exit) {
+			return exit.ExitStatus(), output, nil
+		}
+		return 0, output, err
+	}
+}
+
+// head returns the part of an output that may be kept.
+func head(b []byte) []byte { return b[:min(len(b), MaxOutput+1)] }
 
 // execPatience is how long after its timeout a command may take to be reported as
 // over, before the caller gives up on the runtime. The kubelet waits as long.

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -162,7 +164,7 @@ func TestHTTPProtocols(t *testing.T) {
 	start := func(set func(*httptest.Server)) string {
 		server := httptest.NewUnstartedServer(handler)
 		server.Config.Protocols = new(http.Protocols)
-		server.Config.ErrorLog = nil
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
 		set(server)
 		t.Cleanup(server.Close)
 		return server.URL

@@ -36,11 +36,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	var r round
 	for {
 		e.collect(ctx, &r)
-		for _, l := range r.launches {
-			e.attempts.Go(func() { e.attempt(ctx, l) })
-		}
-		for _, rep := range r.overruns {
-			e.attempts.Go(func() { e.report(rep) })
+		for _, do := range r.todo {
+			e.attempts.Go(do)
 		}
 		timer.Reset(r.wait)
 		select {
@@ -54,16 +51,8 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // round is what there is to do at one time.
 type round struct {
-	launches []launch
-	overruns []report
-	wait     time.Duration // until the next round
-}
-
-// launch is an attempt to begin.
-type launch struct {
-	w      *worker
-	ctx    context.Context //nolint:containedctx // handed from the loop to the goroutine of the attempt
-	cancel context.CancelFunc
+	todo []func()      // attempts to make and reports to give
+	wait time.Duration // until the next round
 }
 
 // report is what hooks are to be told about a worker.
@@ -76,16 +65,15 @@ type report struct {
 
 // collect fills r with what is due.
 func (e *Engine) collect(ctx context.Context, r *round) {
-	clear(r.launches)
-	clear(r.overruns)
-	r.launches, r.overruns = r.launches[:0], r.overruns[:0]
+	clear(r.todo)
+	r.todo = r.todo[:0]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
 	for w := e.timers.next(); w != nil && w.at <= now; w = e.timers.next() {
 		switch {
 		case w.state == running:
-			r.overruns = append(r.overruns, e.expire(w))
+			r.todo = append(r.todo, e.expire(w))
 		case e.orphaned(w):
 			w.record.counts.Skipped++
 			w.due = skipping(w.due, now, w.probe.Schedule.Period)
@@ -96,7 +84,7 @@ func (e *Engine) collect(ctx context.Context, r *round) {
 			e.load.Waiting++
 			e.turns.push(w)
 		default:
-			r.launches = append(r.launches, e.launch(ctx, w, now))
+			r.todo = append(r.todo, e.launch(ctx, w, now))
 		}
 	}
 	for e.load.Commands < e.cfg.MaxExec {
@@ -107,7 +95,7 @@ func (e *Engine) collect(ctx context.Context, r *round) {
 		e.load.Waiting--
 		e.load.Commands++
 		w.flight.slot = true
-		r.launches = append(r.launches, e.launch(ctx, w, now))
+		r.todo = append(r.todo, e.launch(ctx, w, now))
 	}
 	r.wait = idleWait
 	if next := e.timers.next(); next != nil {
@@ -115,14 +103,14 @@ func (e *Engine) collect(ctx context.Context, r *round) {
 	}
 }
 
-// launch begins an attempt of w.
-func (e *Engine) launch(ctx context.Context, w *worker, now time.Duration) launch {
+// launch begins an attempt of w, and returns what makes it.
+func (e *Engine) launch(ctx context.Context, w *worker, now time.Duration) func() {
 	w.state = running
 	w.flight.began = now
 	w.flight.open++
 	e.load.Running++
 	call, cancel := e.arm(ctx, w, now)
-	return launch{w: w, ctx: call, cancel: cancel}
+	return func() { e.attempt(ctx, call, cancel, w) }
 }
 
 // arm returns the context of a call that begins now, and sets the time at which
@@ -134,31 +122,32 @@ func (e *Engine) arm(ctx context.Context, w *worker, now time.Duration) (context
 	return call, cancel
 }
 
-// attempt makes one attempt. ctx is that of Run.
-func (e *Engine) attempt(ctx context.Context, l launch) {
+// attempt makes one attempt. ctx is that of Run, and call that of the first call
+// of the prober, which cancel ends.
+func (e *Engine) attempt(ctx, call context.Context, cancel context.CancelFunc, w *worker) {
 	tries := 1
-	res, err := l.w.call(l.ctx)
+	res, err := w.call(call)
+	cancel()
 	for err != nil && tries < maxTries {
-		l.cancel()
-		if !e.retry(ctx, &l) {
+		if call, cancel = e.retry(ctx, w); call == nil {
 			break
 		}
 		tries++
-		res, err = l.w.call(l.ctx)
+		res, err = w.call(call)
+		cancel()
 	}
-	l.cancel()
-	e.finish(ctx, l.w, Attempt{Result: res, Err: err, Tries: tries})
+	e.finish(ctx, w, Attempt{Result: res, Err: err, Tries: tries})
 }
 
-// retry prepares another try of an attempt, if its result still matters.
-func (e *Engine) retry(ctx context.Context, l *launch) bool {
+// retry returns the context of another try of an attempt, nil when its result no
+// longer matters.
+func (e *Engine) retry(ctx context.Context, w *worker) (context.Context, context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if l.w.state != running || ctx.Err() != nil {
-		return false
+	if w.state != running || ctx.Err() != nil {
+		return nil, nil
 	}
-	l.ctx, l.cancel = e.arm(ctx, l.w, e.now())
-	return true
+	return e.arm(ctx, w, e.now())
 }
 
 // finish takes in what came of an attempt that has returned.
@@ -191,15 +180,16 @@ func (e *Engine) finish(ctx context.Context, w *worker, a Attempt) {
 	e.report(rep)
 }
 
-// expire takes in that the time of an attempt is over.
-func (e *Engine) expire(w *worker) report {
+// expire takes in that the time of an attempt is over, and returns what reports it.
+func (e *Engine) expire(w *worker) func() {
 	w.state = overrun
 	e.timers.remove(w)
 	e.load.Overrun++
 	w.flight.open++
 	e.cfg.Log.Warn("prober is still at work after its timeout; no other attempt begins before it returns",
 		"kind", w.kind, "container", w.entry.ref.ID, "timeout", w.probe.Schedule.Timeout)
-	return e.take(w, Attempt{Result: w.timedOut(), Tries: 1, Overrun: true})
+	rep := e.take(w, Attempt{Result: w.timedOut(), Tries: 1, Overrun: true})
+	return func() { e.report(rep) }
 }
 
 // take records an attempt and what it changes.
