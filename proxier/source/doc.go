@@ -7,7 +7,7 @@
 // It is not for a cluster: nothing here sees pods of other nodes, allocates a
 // cluster IP or writes a status.
 //
-//	pods, err := source.NewPods("unix:///run/nodekit/kubelet.sock", feed, source.PodsConfig{NodeName: "node-a"})
+//	pods, err := source.NewPods("unix:///var/lib/kubelet/kubelet.sock", feed, source.PodsConfig{NodeName: "node-a"})
 //	dir, err := source.NewDir("/etc/nodekit/services", pods, source.DirConfig{})
 //	...
 //	go pods.Run(ctx)
