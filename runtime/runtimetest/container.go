@@ -32,8 +32,6 @@ type process struct {
 	log     *logFile
 	// timers are all that the life still has to do.
 	timers []*time.Timer
-	// termed is set by the first SIGTERM; later ones change nothing.
-	termed bool
 	// done is closed at the end.
 	done chan struct{}
 }
@@ -213,8 +211,8 @@ func (w *world) stopContainer(ctx context.Context, id string, grace time.Duratio
 		return nil
 	}
 	p := c.process
-	if !p.termed && !p.life.IgnoreTerm {
-		p.termed = true
+	if !p.life.IgnoreTerm {
+		// Being asked twice changes nothing: the first end comes first.
 		w.scheduleLocked(c, p.life.term())
 	}
 	w.mu.Unlock()

@@ -97,8 +97,17 @@ func TestHangEndsWhenTheServerGoesDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, runtimetest.Config{})
 		w.server.Inject("ListImages", runtimetest.Fault{Hang: true})
-		time.AfterFunc(time.Second, w.server.Down)
-		if _, err := w.client.ListImages(t.Context(), nil); !errors.Is(err, runtime.ErrRuntimeDown) {
+		hangs := make(chan error)
+		go func() {
+			_, err := w.client.ListImages(t.Context(), nil)
+			hangs <- err
+		}()
+		synctest.Wait()
+		w.server.Down()
+		if c := w.server.Calls("ListImages"); len(c) != 1 || c[0].Ended.IsZero() {
+			t.Errorf("calls of a server that is down are %v, want one that has ended", c)
+		}
+		if err := <-hangs; !errors.Is(err, runtime.ErrRuntimeDown) {
 			t.Errorf("error is %v, want ErrRuntimeDown", err)
 		}
 	})
