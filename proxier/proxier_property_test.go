@@ -67,6 +67,7 @@ func drawScript(t *rapid.T) *script {
 
 // play returns how what is in force at the end differs from what should be.
 func (s *script) play(t *testing.T) string {
+	t.Helper()
 	node := proxier.Node{Name: "node-a", Zone: "z1"}
 	backend := proxiertest.NewBackend(t)
 	p, err := proxier.New(backend, proxier.Config{Node: node})

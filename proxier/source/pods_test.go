@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,24 +150,45 @@ func TestBuildSlices(t *testing.T) {
 
 // answers is a lister that a test tells what to say.
 type answers struct {
+	start time.Time
+
+	mu     sync.Mutex // guards what follows
 	list   []pod
 	err    error
-	asked  []time.Duration // since start
-	start  time.Time
 	hang   bool
 	closed bool
+	asked  []time.Duration // since start
+}
+
+func (a *answers) set(change func(*answers)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(a)
+}
+
+// say makes the pods the answer from now on.
+func (a *answers) say(pods ...*corev1.Pod) {
+	a.set(func(a *answers) {
+		a.err, a.list = nil, nil
+		for _, p := range pods {
+			a.list = append(a.list, newPod(p))
+		}
+	})
 }
 
 func (a *answers) pods(ctx context.Context) ([]pod, bool, error) {
+	a.mu.Lock()
 	a.asked = append(a.asked, time.Since(a.start))
-	if a.hang {
+	list, err, hang := a.list, a.err, a.hang
+	a.mu.Unlock()
+	if hang {
 		<-ctx.Done()
 		return nil, false, ctx.Err()
 	}
-	return a.list, a.err == nil, a.err
+	return list, err == nil, err
 }
 
-func (a *answers) close() { a.closed = true }
+func (a *answers) close() { a.set(func(a *answers) { a.closed = true }) }
 
 // pass lets time go by in a synctest bubble.
 func pass(d time.Duration) {
@@ -192,7 +214,7 @@ func startPods(t *testing.T) (*answers, *recorder, *Pods) {
 func TestPodsFollowsTheKubelet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, r, p := startPods(t)
-		a.list = []pod{newPod(webPod("a", ipv4("10.244.0.1")))}
+		a.say(webPod("a", ipv4("10.244.0.1")))
 		const one = "set default/web web=8080/TCP; 10.244.0.1 ready serving"
 		p.SetService(webService())
 		pass(1500 * time.Millisecond)
@@ -204,10 +226,10 @@ func TestPodsFollowsTheKubelet(t *testing.T) {
 			t.Errorf("the sink got %q although nothing changed", got)
 		}
 
-		a.list = []pod{newPod(webPod("a", ipv4("10.244.0.1"))), newPod(webPod("b", ipv4("10.244.0.2")))}
+		a.say(webPod("a", ipv4("10.244.0.1")), webPod("b", ipv4("10.244.0.2")))
 		pass(time.Second)
 		r.expect(t, one+"; 10.244.0.2 ready serving", "synced")
-		a.list = nil
+		a.say()
 		pass(time.Second)
 		if got := r.take(); len(got) != 2 || !strings.HasPrefix(got[0], "delete EndpointSlice default/web-pods-v4-") {
 			t.Errorf("the sink got %q, want the slice deleted", got)
@@ -218,21 +240,24 @@ func TestPodsFollowsTheKubelet(t *testing.T) {
 func TestPodsKeepsEndpointsWhileTheKubeletIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, r, p := startPods(t)
-		a.err = errors.New("connection refused")
+		a.set(func(a *answers) { a.err = errors.New("connection refused") })
 		p.SetService(webService())
 		p.Synced()
 		pass(time.Minute)
 		r.expect(t, "set Service default/web 10.96.0.1") // and not synced
 		want := []time.Duration{0, 2 * time.Second, 6 * time.Second, 11 * time.Second, 16 * time.Second}
-		if diff := cmp.Diff(want, a.asked[:5]); diff != "" {
+		a.mu.Lock()
+		asked := a.asked[:5]
+		a.mu.Unlock()
+		if diff := cmp.Diff(want, asked); diff != "" {
 			t.Errorf("asked at (-want +got):\n%s", diff)
 		}
-		a.err, a.list = nil, []pod{newPod(webPod("a", ipv4("10.244.0.1")))}
+		a.say(webPod("a", ipv4("10.244.0.1")))
 		pass(5 * time.Second)
 		if got := slices.Compact(r.take()); !slices.Equal(got, []string{"set default/web web=8080/TCP; 10.244.0.1 ready serving", "synced"}) {
 			t.Errorf("the sink got %q", got)
 		}
-		a.hang = true
+		a.set(func(a *answers) { a.hang = true })
 		pass(time.Minute)
 		for _, line := range r.take() {
 			if line != "synced" {
