@@ -225,7 +225,11 @@ func (b *Backend) apply(ctx context.Context, d proxier.Delta) error {
 	if err := b.write(ctx, early, nil); err != nil {
 		return err
 	}
-	return b.write(ctx, late, batch.pinned)
+	if err := b.write(ctx, late, batch.pinned); err != nil {
+		return err
+	}
+	b.numbers.settle()
+	return nil
 }
 
 // change puts port in the place of what is in force for a key; a nil port

@@ -20,6 +20,9 @@ const (
 type numbers struct {
 	client, list uint32
 	free         []uint32
+	// released are free once the kernel has let go of them: until then connections
+	// to a former owner would find the endpoints of the next.
+	released []uint32
 }
 
 // pins returns the affinity of port, which goes on from that of old. It returns
@@ -59,12 +62,19 @@ func (n *numbers) lists() (a, b uint32, ok bool) {
 	return a, b, true
 }
 
-// release takes the numbers back that old has and next has not.
+// release takes the numbers back that old has and next has not. They are given
+// away again after settle.
 func (n *numbers) release(old, next *entry) {
 	if old == nil || old.pins == nil || (next != nil && next.pins != nil) {
 		return
 	}
-	n.free = append(n.free, old.pins.cluster.number, old.pins.local.number)
+	n.released = append(n.released, old.pins.cluster.number, old.pins.local.number)
+}
+
+// settle makes released numbers free.
+func (n *numbers) settle() {
+	n.free = append(n.free, n.released...)
+	n.released = nil
 }
 
 // rebuild frees all numbers but those of entries.
@@ -75,7 +85,7 @@ func (n *numbers) rebuild(entries iter.Seq[*entry]) {
 			used[e.pins.cluster.number], used[e.pins.local.number] = true, true
 		}
 	}
-	n.free = nil
+	n.free, n.released = nil, nil
 	for i := uint32(1); i <= n.list; i++ {
 		if !used[i] {
 			n.free = append(n.free, i)
