@@ -3,9 +3,15 @@ package probes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 )
+
+// ErrLocal says that this machine, and not the container, was at fault: it has no
+// file descriptor, memory or local port left. A prober returns it as an error, so
+// that it counts against no container.
+var ErrLocal = errors.New("this machine is short of resources")
 
 // Dial connects to addr over TCP for one attempt. It is for probers in other
 // packages; those of this package use it too.
@@ -18,7 +24,10 @@ import (
 func Dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
 	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
+	switch {
+	case localFault(err):
+		return nil, fmt.Errorf("%w: %w", ErrLocal, err)
+	case err != nil:
 		return nil, err
 	}
 	tcp, ok := conn.(*net.TCPConn)
@@ -41,14 +50,10 @@ func (c probeConn) Close() error {
 // the container, because it was cancelled or this machine was at fault. A
 // deadline that passed is an answer.
 func noAnswer(ctx context.Context, err error) bool {
-	if errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) {
-		return true
-	}
-	return localFault(err)
+	return errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) || errors.Is(err, ErrLocal)
 }
 
-// localFault reports whether err is this machine's: no file descriptor, memory or
-// local port is left.
+// localFault reports whether err is one of those that ErrLocal stands for.
 func localFault(err error) bool {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	if !ok {

@@ -81,7 +81,7 @@ func (e Exec) ProbeTimeout(ctx context.Context, timeout time.Duration) (Result, 
 // TimedOut returns the Failure of a command that ran longer than timeout.
 func (e Exec) TimedOut(timeout time.Duration) Result {
 	command := clip(strings.Join(e.Command, " "), MaxOutput/2)
-	return failed("command timed out: %q timed out after %s", command, timeout)
+	return Failed("command timed out: %q timed out after %s", command, timeout)
 }
 
 func (e Exec) run(ctx context.Context, timeout time.Duration) (Result, error) {
@@ -98,7 +98,7 @@ func (e Exec) run(ctx context.Context, timeout time.Duration) (Result, error) {
 	case time.Since(began) > timeout+execSlack:
 		return e.TimedOut(timeout), nil
 	case code != 0 && len(output) == 0:
-		return failed("%q exited with code %d and no output", e.Command, code), nil
+		return Failed("%q exited with code %d and no output", e.Command, code), nil
 	case code != 0:
 		return Result{Outcome: Failure, Message: clip(output, MaxOutput)}, nil
 	}

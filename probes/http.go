@@ -117,7 +117,7 @@ func judge(resp *http.Response, body []byte) Result {
 	switch {
 	case resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusBadRequest:
 		// The body may hold what is not meant for those who may read events.
-		return failed("HTTP probe failed with statuscode: %d", resp.StatusCode)
+		return Failed("HTTP probe failed with statuscode: %d", resp.StatusCode)
 	case unfollowed(resp):
 		text := fmt.Sprintf("Probe terminated redirects, Response body: %s", body)
 		return Result{Outcome: Warning, Message: clip(text, MaxOutput)}
@@ -146,5 +146,5 @@ func unanswered(ctx context.Context, err error, late string) (Result, error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		text += " (" + late + ")"
 	}
-	return Result{Outcome: Failure, Message: clip(text, MaxOutput)}, nil
+	return Failed("%s", text), nil
 }

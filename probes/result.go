@@ -64,9 +64,9 @@ type Result struct {
 	Message string
 }
 
-// failed returns a Failure with a formatted message.
-func failed(format string, args ...any) Result {
-	return Result{Outcome: Failure, Message: fmt.Sprintf(format, args...)}
+// Failed returns a Failure with a formatted message, cut to MaxOutput.
+func Failed(format string, args ...any) Result {
+	return Result{Outcome: Failure, Message: clip(fmt.Sprintf(format, args...), MaxOutput)}
 }
 
 // clip returns s as valid UTF-8 of at most limit bytes, cut between characters.

@@ -15,7 +15,7 @@ func (t TCP) Probe(ctx context.Context) (Result, error) {
 		if noAnswer(ctx, err) {
 			return Result{}, err
 		}
-		return Result{Outcome: Failure, Message: clip(err.Error(), MaxOutput)}, nil
+		return Failed("%v", err), nil
 	}
 	// Connecting was the question; how closing goes is no part of the answer.
 	_ = conn.Close()

@@ -113,7 +113,7 @@ func (w *worker) timedOut() Result {
 	if w.timed != nil {
 		return w.timed.TimedOut(w.probe.Schedule.Timeout)
 	}
-	return failed("the probe did not end within its timeout of %s", w.probe.Schedule.Timeout)
+	return Failed("the probe did not end within its timeout of %s", w.probe.Schedule.Timeout)
 }
 
 // plan sets due for the attempt after the present one.
