@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +24,10 @@ type rig struct {
 	*proxier.Proxier
 	backend *proxiertest.Backend
 	begin   time.Time
-	at      []string // "150ms Apply"
+
+	mu     sync.Mutex // guards what follows
+	at     []string   // "150ms Apply"
+	rounds []proxier.Round
 }
 
 func newRig(t *testing.T, cfg proxier.Config) *rig {
@@ -35,8 +38,15 @@ func newRig(t *testing.T, cfg proxier.Config) *rig {
 		if c.Err != nil {
 			line += " failed"
 		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.at = append(r.at, line)
 	})
+	cfg.Observe = func(x proxier.Round) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.rounds = append(r.rounds, x)
+	}
 	p, err := proxier.New(r.backend, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -63,11 +73,25 @@ func (r *rig) start(t *testing.T) {
 // expect compares the calls since the last expect, and forgets them.
 func (r *rig) expect(t *testing.T, want ...string) {
 	t.Helper()
-	synctest.Wait()
-	if diff := cmp.Diff(want, slices.Clone(r.at)); diff != "" {
+	if diff := cmp.Diff(want, r.take()); diff != "" {
 		t.Errorf("calls of the backend (-want +got):\n%s", diff)
 	}
+}
+
+// take returns the calls since the last take.
+func (r *rig) take() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.at
 	r.at = nil
+	return at
+}
+
+func (r *rig) lastRound() proxier.Round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rounds[len(r.rounds)-1]
 }
 
 // pass lets time go by in a synctest bubble.
@@ -159,8 +183,7 @@ func TestRunFiresAtOnceAndGathersBursts(t *testing.T) {
 
 func TestRunKeepsInputUntilItIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var rounds []proxier.Round
-		r := newRig(t, proxier.Config{Observe: func(x proxier.Round) { rounds = append(rounds, x) }})
+		r := newRig(t, proxier.Config{})
 		feed := r.Feed("objects")
 		feed.SetService(clusterService(1))
 		feed.Synced()
@@ -179,24 +202,24 @@ func TestRunKeepsInputUntilItIsInForce(t *testing.T) {
 		}
 
 		pass(3 * time.Minute)
-		r.at = nil
+		r.take()
 		pass(time.Minute)
-		if n := len(r.at); n != 2 {
-			t.Errorf("%d tries in a minute of lasting failure, want one each 30s: %v", n, r.at)
+		if at := r.take(); len(at) != 2 {
+			t.Errorf("tries in a minute of lasting failure: %v, want one each 30s", at)
 		}
 		r.backend.Fail(nil)
 		pass(time.Minute)
 		if got := r.backend.State().Ports; len(got) != 1 || len(got[0].Cluster) != 1 {
 			t.Errorf("in force are %v, want the endpoint that came during the failure", got)
 		}
-		if last := rounds[len(rounds)-1]; !last.Reset || last.Err != nil || last.Ports != 1 || last.Queued < time.Minute {
+		if last := r.lastRound(); !last.Reset || last.Err != nil || last.Ports != 1 || last.Queued < time.Minute {
 			t.Errorf("the last round was observed as %+v", last)
 		}
-		r.at = nil
+		r.take()
 		feed.DeleteService(types.NamespacedName{Namespace: "ns", Name: "svc-1"})
 		pass(time.Second)
-		if len(r.at) != 1 || len(r.backend.State().Ports) != 0 {
-			t.Errorf("after recovery the backend was called %v, %v left", r.at, r.backend.State().Ports)
+		if at := r.take(); len(at) != 1 || len(r.backend.State().Ports) != 0 {
+			t.Errorf("after recovery the backend was called %v, %v left", at, r.backend.State().Ports)
 		}
 	})
 }
