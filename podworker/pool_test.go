@@ -81,8 +81,14 @@ func (r *recorder) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 // steady is no jitter.
 func steady(d time.Duration) time.Duration { return d }
 
+// bubble is a running Pool and the test in fake time.
+type bubble struct {
+	*Pool
+	t *testing.T
+}
+
 // inBubble runs f with a running Pool on fake time.
-func inBubble(t *testing.T, r *recorder, f func(t *testing.T, p *Pool)) {
+func inBubble(t *testing.T, r *recorder, f func(p *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r.start = time.Now()
@@ -93,7 +99,7 @@ func inBubble(t *testing.T, r *recorder, f func(t *testing.T, p *Pool)) {
 		done := make(chan error)
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { done <- p.Run(ctx) }()
-		f(t, p)
+		f(&bubble{Pool: p, t: t})
 		stop()
 		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)
@@ -180,7 +186,7 @@ func TestUpdateNeverBlocksAndLatestWins(t *testing.T) {
 		<-time.After(5 * time.Second)
 		return Outcome{}, nil
 	}}
-	inBubble(t, r, func(_ *testing.T, p *Pool) {
+	inBubble(t, r, func(p *bubble) {
 		p.Update(podOf("a", "0"))
 		synctest.Wait()
 		for i := range 1000 {
@@ -213,7 +219,7 @@ func TestShorterGraceIsHonouredAtOnce(t *testing.T) {
 					return ctx.Err()
 				}
 			}}
-			inBubble(t, r, func(_ *testing.T, p *Pool) {
+			inBubble(t, r, func(p *bubble) {
 				p.Update(podOf("a", ""))
 				after(10 * time.Second)
 				p.Terminate("a", Termination{Grace: 120 * time.Second})
@@ -243,8 +249,7 @@ func TestStaticPodWaitsForItsPredecessor(t *testing.T) {
 			return nil
 		},
 	}
-	inBubble(t, r, func(t *testing.T, p *Pool) {
-		t.Helper()
+	inBubble(t, r, func(p *bubble) {
 		p.Update(staticPod("old", "web", 20))
 		after(10 * time.Second)
 		for _, uid := range []types.UID{"mid", "new"} {
@@ -253,7 +258,7 @@ func TestStaticPodWaitsForItsPredecessor(t *testing.T) {
 			after(time.Second)
 		}
 		if s, _ := p.State("new"); s.Phase != Waiting || s.MayRunContainers() != true {
-			t.Errorf("successor is %s, want Waiting", s.Phase)
+			p.t.Errorf("successor is %s, want Waiting", s.Phase)
 		}
 		after(30 * time.Second)
 	})
@@ -272,8 +277,7 @@ func TestManifestPutBackStartsAgain(t *testing.T) {
 				<-time.After(10 * time.Second)
 				return nil
 			}}
-			inBubble(t, r, func(t *testing.T, p *Pool) {
-				t.Helper()
+			inBubble(t, r, func(p *bubble) {
 				p.Update(staticPod("a", "relay", 20))
 				p.Retain(uids("a"))
 				after(10 * time.Second)
@@ -282,11 +286,11 @@ func TestManifestPutBackStartsAgain(t *testing.T) {
 				p.Update(staticPod("a", "relay", 20))
 				p.Retain(uids("a"))
 				if s, _ := p.State("a"); !s.Restart || s.Done() {
-					t.Errorf("state is %+v, want a restart to come", s)
+					p.t.Errorf("state is %+v, want a restart to come", s)
 				}
 				after(30 * time.Second)
 				if s, _ := p.State("a"); s.Phase != Syncing {
-					t.Errorf("phase is %s, want Syncing", s.Phase)
+					p.t.Errorf("phase is %s, want Syncing", s.Phase)
 				}
 			})
 			expect(t, []string{
@@ -306,7 +310,7 @@ func TestStopIsRetriedUntilItWorks(t *testing.T) {
 		}
 		return nil
 	}
-	inBubble(t, r, func(_ *testing.T, p *Pool) {
+	inBubble(t, r, func(p *bubble) {
 		p.Update(staticPod("old", "web", 30))
 		after(20 * time.Second)
 		p.Update(staticPod("new", "web", 30))
@@ -360,12 +364,11 @@ func TestWaits(t *testing.T) {
 				}
 				return tt.outcome, tt.err
 			}
-			inBubble(t, r, func(t *testing.T, p *Pool) {
-				t.Helper()
+			inBubble(t, r, func(p *bubble) {
 				p.Update(podOf("a", ""))
 				synctest.Wait()
 				if s, _ := p.State("a"); !errors.Is(s.Err, tt.err) {
-					t.Errorf("State.Err = %v, want %v", s.Err, tt.err)
+					p.t.Errorf("State.Err = %v, want %v", s.Err, tt.err)
 				}
 				after(61 * time.Second)
 			})
@@ -461,13 +464,13 @@ func TestPanicIsAnErrorOfThatPod(t *testing.T) {
 		}
 		return Outcome{}, nil
 	}}
-	inBubble(t, r, func(t *testing.T, p *Pool) {
+	inBubble(t, r, func(p *bubble) {
 		p.Update(podOf("bad", ""))
 		p.Update(podOf("good", ""))
 		after(time.Second)
 		s, _ := p.State("bad")
 		if s.Err == nil || !strings.Contains(s.Err.Error(), "Sync panicked: no such container") {
-			t.Errorf("State.Err = %v, want the panic", s.Err)
+			p.t.Errorf("State.Err = %v, want the panic", s.Err)
 		}
 		after(10 * time.Second)
 	})
@@ -481,23 +484,23 @@ func TestWait(t *testing.T) {
 		<-time.After(4 * time.Second)
 		return nil
 	}}
-	inBubble(t, r, func(t *testing.T, p *Pool) {
-		if s, err := p.Wait(t.Context(), "nobody", Finished); err != nil || s.Phase != Unknown {
-			t.Errorf("Wait for an unknown pod: %s, %v", s.Phase, err)
+	inBubble(t, r, func(p *bubble) {
+		if s, err := p.Wait(p.t.Context(), "nobody", Finished); err != nil || s.Phase != Unknown {
+			p.t.Errorf("Wait for an unknown pod: %s, %v", s.Phase, err)
 		}
 		p.Update(podOf("a", ""))
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		short, cancel := context.WithTimeout(p.t.Context(), time.Second)
 		defer cancel()
 		if _, err := p.Wait(short, "a", Terminated); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Wait error is %v, want that of the context", err)
+			p.t.Errorf("Wait error is %v, want that of the context", err)
 		}
 		p.Retain(uids())
 		p.Update(podOf("a", ""))
-		if s, err := p.Wait(t.Context(), "a", Finished); err != nil || s.Phase != Syncing {
-			t.Errorf("Wait for a pod that is reborn: %s, %v; want Syncing", s.Phase, err)
+		if s, err := p.Wait(p.t.Context(), "a", Finished); err != nil || s.Phase != Syncing {
+			p.t.Errorf("Wait for a pod that is reborn: %s, %v; want Syncing", s.Phase, err)
 		}
 		if at := time.Since(r.start); at != 5*time.Second {
-			t.Errorf("reborn after %s, want 5s", at)
+			p.t.Errorf("reborn after %s, want 5s", at)
 		}
 	})
 }

@@ -35,7 +35,8 @@ func TestAdoptUID(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			onMachine(t, func(t *testing.T, m *machine) {
+			onMachine(t, func(m *machine) {
+				t := m.t
 				running := newPod("web")
 				running.UID = "theirs"
 				if tt.edit != nil {
@@ -79,7 +80,8 @@ func TestAdoptedPodIsOurs(t *testing.T) {
 		}
 	}
 	t.Run("removed", func(t *testing.T) {
-		onMachine(t, func(t *testing.T, m *machine) {
+		onMachine(t, func(m *machine) {
+			t := m.t
 			adopt(t, m)
 			m.manifests.write()
 			m.start(t)
@@ -90,7 +92,8 @@ func TestAdoptedPodIsOurs(t *testing.T) {
 		})
 	})
 	t.Run("edited", func(t *testing.T) {
-		onMachine(t, func(t *testing.T, m *machine) {
+		onMachine(t, func(m *machine) {
+			t := m.t
 			adopt(t, m)
 			edited := newPod("web")
 			edited.UID = "uid-edited"
@@ -112,7 +115,8 @@ func TestAdoptedPodIsOurs(t *testing.T) {
 func TestEditOfAnAdoptedManifestIsSeen(t *testing.T) {
 	for _, restart := range []string{"running", "restarted"} {
 		t.Run(restart, func(t *testing.T) {
-			onMachine(t, func(t *testing.T, m *machine) {
+			onMachine(t, func(m *machine) {
+				t := m.t
 				m.manifests.adopts = true
 				running, first, second := newPod("web"), newPod("web"), newPod("web")
 				running.UID, first.UID, second.UID = "theirs", "digest-1", "digest-2"

@@ -37,16 +37,19 @@ const shell = "img.example/shell:1"
 // manifests.
 type machine struct {
 	*runtimetest.Server
+	// t is the test in fake time.
+	t         *testing.T
 	root      string
 	manifests *manifests
 	log       *journal
 }
 
 // onMachine runs f in fake time on a machine whose runtime works.
-func onMachine(t *testing.T, f func(t *testing.T, m *machine)) {
+func onMachine(t *testing.T, f func(m *machine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(t, &machine{
+		f(&machine{
+			t:         t,
 			Server:    runtimetest.Start(t, runtimetest.Config{Images: []runtimetest.Image{{Name: shell}}}),
 			root:      filepath.Join(t.TempDir(), "root"),
 			manifests: &manifests{changed: make(chan struct{}, 1)},

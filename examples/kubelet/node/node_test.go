@@ -24,7 +24,8 @@ import (
 // TestPodLivesAndLeavesNothing: a pod starts, is shown, loses its manifest and is
 // gone with all it had.
 func TestPodLivesAndLeavesNothing(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.manifests.write(newPod("web"))
 		k := m.start(t)
 		pass(3 * time.Second)
@@ -49,7 +50,8 @@ func TestPodLivesAndLeavesNothing(t *testing.T) {
 // TestRestartOfTheAgentRestartsNoContainer: the agent is cut off and started again,
 // twice; the containers and what is told about them stay.
 func TestRestartOfTheAgentRestartsNoContainer(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(10*time.Second, 1), runtimetest.Life{})
 		m.manifests.write(newPod("web"), newPod("db"))
 		k := m.start(t)
@@ -83,7 +85,8 @@ func TestRestartOfTheAgentRestartsNoContainer(t *testing.T) {
 // TestManifestsThatChangeWhileTheAgentIsDown: what vanished is stopped with the
 // grace period it was made with, and what changed never runs twice.
 func TestManifestsThatChangeWhileTheAgentIsDown(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Life{Term: &runtimetest.Exit{After: 8 * time.Second}})
 		m.manifests.write(newPod("web"), newPod("gone"))
 		k := m.start(t)
@@ -114,7 +117,8 @@ func TestManifestsThatChangeWhileTheAgentIsDown(t *testing.T) {
 // TestStrangersAreLeftAlone: pods that others made survive start, stop, restart and
 // an empty manifest directory; --take-over stops them.
 func TestStrangersAreLeftAlone(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.stranger(t, newPod("crictl"), nil)
 		m.stranger(t, newPod("other-agent"), map[string]string{"io.nodekit.instance": "0123456789abcdef0123456789abcdef"})
 		m.stranger(t, newPod("stock-kubelet"), map[string]string{staticpods.AnnotationSource: "file"})
@@ -141,7 +145,8 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 // TestBrokenNeighbours: a pod with a field that is not supported is rejected with the
 // field's name, its neighbour runs, and both are told.
 func TestBrokenNeighbours(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		bad := newPod("bad")
 		bad.Spec.ShareProcessNamespace = new(true)
 		bad.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
@@ -200,7 +205,8 @@ func hasRow(table string, words []string) bool {
 // TestRejectedManifestThatIsMendedRuns: a manifest with a UID of its own is rejected,
 // mended, and runs under the same UID.
 func TestRejectedManifestThatIsMendedRuns(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		bad := newPod("web")
 		bad.Spec.ServiceAccountName = "admin"
 		bad.Spec.Subdomain = "x"
@@ -221,7 +227,8 @@ func TestRejectedManifestThatIsMendedRuns(t *testing.T) {
 
 // TestCrashLoopIsCounted: restarts follow the back-off and are counted.
 func TestCrashLoopIsCounted(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.SetLives("app", runtimetest.Exits(time.Second, 3))
 		m.manifests.write(newPod("crash"))
 		k := m.start(t)
@@ -254,7 +261,8 @@ func (m *machine) began(t *testing.T) time.Time {
 // TestRuntimeThatIsDown: the agent waits for it at the start, says so, and outlives
 // an outage without touching the pods.
 func TestRuntimeThatIsDown(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.Down()
 		m.manifests.write(newPod("web"))
 		k := m.start(t)
@@ -303,7 +311,8 @@ func TestRuntimeThatIsDown(t *testing.T) {
 
 // TestKilledContainerIsNoticedWithinSeconds: nothing but the relist tells.
 func TestKilledContainerIsNoticedWithinSeconds(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.manifests.write(newPod("web"))
 		m.start(t)
 		pass(20 * time.Second)
@@ -320,7 +329,8 @@ func TestKilledContainerIsNoticedWithinSeconds(t *testing.T) {
 
 // TestHungPodDelaysNoOther: the runtime never answers about the sandbox of one pod.
 func TestHungPodDelaysNoOther(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.Inject("RunPodSandbox", runtimetest.Fault{Times: 1, Hang: true})
 		m.manifests.write(newPod("hung"))
 		k := m.start(t)
@@ -339,7 +349,8 @@ func TestHungPodDelaysNoOther(t *testing.T) {
 // TestLeftoversOfACrashAreRemoved: a directory of a pod whose sandbox is gone
 // already goes, too, unless it was there before the agent.
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		mkdir := func(uid string) {
 			if err := os.MkdirAll(filepath.Join(m.root, "pods", uid, "volumes"), 0o750); err != nil {
 				t.Fatal(err)
@@ -360,7 +371,8 @@ func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 
 // TestSecondAgentIsRefused: one root directory has one agent.
 func TestSecondAgentIsRefused(t *testing.T) {
-	onMachine(t, func(t *testing.T, m *machine) {
+	onMachine(t, func(m *machine) {
+		t := m.t
 		m.start(t)
 		pass(time.Second)
 		second := m.start(t)
@@ -384,7 +396,8 @@ func TestConfigThatLacksSomething(t *testing.T) {
 func TestManifestPutBack(t *testing.T) {
 	for name, gap := range map[string]time.Duration{"slow": 2 * time.Second, "quick": 100 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			onMachine(t, func(t *testing.T, m *machine) {
+			onMachine(t, func(m *machine) {
+				t := m.t
 				m.SetLives("app", runtimetest.Life{Term: &runtimetest.Exit{After: 10 * time.Second}})
 				m.manifests.write(newPod("relay"))
 				k := m.start(t)
@@ -437,7 +450,8 @@ func (m *machine) readySandboxes(t *testing.T) int {
 func TestStopIsRetriedOverFaultsAndRestarts(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(map[bool]string{false: "same agent", true: "restarted agent"}[restart], func(t *testing.T) {
-			onMachine(t, func(t *testing.T, m *machine) {
+			onMachine(t, func(m *machine) {
+				t := m.t
 				m.manifests.write(newPod("web"))
 				k := m.start(t)
 				pass(20 * time.Second)
@@ -478,7 +492,8 @@ func TestRuntimeThatSaysItIsNotReady(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.condition, func(t *testing.T) {
-			onMachine(t, func(t *testing.T, m *machine) {
+			onMachine(t, func(m *machine) {
+				t := m.t
 				k := m.start(t)
 				pass(10 * time.Second)
 				m.Inject("Status", runtimetest.Fault{Edit: func(resp proto.Message) {
