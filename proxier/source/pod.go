@@ -18,6 +18,7 @@ type pod struct {
 	labels      map[string]string
 	ips         []netip.Addr
 	ports       []corev1.ContainerPort // the named ones
+	known       bool                   // its status is
 	ready       bool
 	terminating bool
 	finished    bool // it has succeeded or failed and will not run again
@@ -33,6 +34,7 @@ func newPod(in *corev1.Pod) pod {
 		name:        types.NamespacedName{Namespace: in.Namespace, Name: in.Name},
 		uid:         in.UID,
 		labels:      in.Labels,
+		known:       in.Status.Phase != "",
 		terminating: in.DeletionTimestamp != nil,
 		finished:    in.Status.Phase == corev1.PodSucceeded || in.Status.Phase == corev1.PodFailed,
 	}
@@ -55,6 +57,21 @@ func newPod(in *corev1.Pod) pod {
 		}
 	}
 	return out
+}
+
+// remember completes pods whose status the kubelet does not know yet, since it has
+// just started, by what it said of the same pods before. Both lists are sorted.
+func remember(now, before []pod) {
+	for i := range now {
+		if now[i].known {
+			continue
+		}
+		j, found := slices.BinarySearchFunc(before, now[i], pod.compare)
+		if found && before[j].known {
+			now[i].known, now[i].ready = true, before[j].ready
+			now[i].ips, now[i].finished = before[j].ips, before[j].finished
+		}
+	}
 }
 
 func podIPs(st *corev1.PodStatus) []string {

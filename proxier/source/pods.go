@@ -140,6 +140,7 @@ func (p *Pods) poll(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	remember(pods, p.pods)
 	if changed && !reflect.DeepEqual(p.pods, pods) {
 		p.pods = pods
 		for _, s := range p.services {

@@ -267,6 +267,33 @@ func TestPodsKeepsEndpointsWhileTheKubeletIsAway(t *testing.T) {
 	})
 }
 
+// A kubelet that has just started knows its pods before it knows their status.
+func TestPodsRemembersStatusOverARestartOfTheKubelet(t *testing.T) {
+	r := newRecorder()
+	a := &answers{}
+	p := newPods(a, r, PodsConfig{Timeout: time.Second})
+	p.SetService(webService())
+	poll := func(pods ...*corev1.Pod) {
+		t.Helper()
+		a.say(pods...)
+		if err := p.poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noStatus := func(p *corev1.Pod) { p.Status = corev1.PodStatus{} }
+	uid := func(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
+	poll(webPod("a", ipv4("10.244.0.1"), uid("1")))
+	r.take()
+	poll(webPod("a", noStatus, uid("1")), webPod("b", noStatus, uid("2")))
+	r.expect(t)
+	poll(webPod("a", ipv4("10.244.0.1"), unready, uid("1")))
+	r.expect(t, "set default/web web=8080/TCP; 10.244.0.1")
+	poll(webPod("a", noStatus, uid("3"))) // another pod of that name
+	if got := r.take(); len(got) != 1 || !strings.HasPrefix(got[0], "delete EndpointSlice") {
+		t.Errorf("the sink got %q, want the slice of the old pod deleted", got)
+	}
+}
+
 func TestPodsServiceChanges(t *testing.T) {
 	r := newRecorder()
 	a := &answers{list: []pod{newPod(webPod("a", ipv4("10.244.0.1")))}}
