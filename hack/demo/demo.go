@@ -67,16 +67,15 @@ func (d *demo) steps() []step {
 // unless the node is to be kept.
 func (d *demo) run(ctx context.Context) error {
 	err := d.runSteps(ctx, d.steps())
-	interrupted := ctx.Err() != nil
 	switch {
 	case d.node == nil:
 		return err
-	case d.keep && !interrupted:
+	case d.keep && !errors.Is(err, errInterrupted):
 		keepErr := d.node.Keep()
 		d.kept = keepErr == nil
 		return errors.Join(err, keepErr)
 	case err != nil:
-		return errors.Join(err, d.discard(ctx, interrupted))
+		return errors.Join(err, d.discard(ctx))
 	}
 	return d.runSteps(ctx, []step{{"Stop and clean up", d.cleanUp}})
 }
@@ -85,8 +84,8 @@ func (d *demo) runSteps(ctx context.Context, steps []step) error {
 	for _, step := range steps {
 		d.report.begin(step.title)
 		err := step.run(ctx)
-		if err == nil {
-			err = ctx.Err()
+		if ctx.Err() != nil {
+			err = errInterrupted // Whatever broke, this is why.
 		}
 		d.report.end(err)
 		if err != nil {
@@ -96,12 +95,11 @@ func (d *demo) runSteps(ctx context.Context, steps []step) error {
 	return nil
 }
 
+var errInterrupted = errors.New("interrupted")
+
 // discard removes the node after a failed step or an interrupt.
-func (d *demo) discard(ctx context.Context, interrupted bool) error {
+func (d *demo) discard(ctx context.Context) error {
 	d.report.begin("Clean up")
-	if interrupted {
-		d.report.saw("an interrupt")
-	}
 	err := d.node.Stop(ctx)
 	d.report.end(err)
 	return err

@@ -79,7 +79,7 @@ func show(ctx context.Context, output string) int {
 		}
 	}
 	switch {
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case errors.Is(err, errInterrupted):
 		return 130
 	case err != nil:
 		return 1

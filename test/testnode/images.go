@@ -52,7 +52,7 @@ func Build(ctx context.Context, dir, pkg string) (string, error) {
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w:\n%s", pkg, err, bytes.TrimSpace(out))
+		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, bytes.TrimSpace(out))
 	}
 	return binary, nil
 }
