@@ -17,7 +17,10 @@ import (
 const nodekit = "github.com/nodekit-go/nodekit"
 
 // parts are packages that must be there: a test that finds none shows nothing.
-var parts = []string{"podworker", "podworker/podsync", "proxier", "proxier/nftables", "runtime", "staticpods"}
+var parts = []string{
+	"allocatable/config", "podworker", "podworker/podsync", "probes", "proxier", "proxier/config", "proxier/nftables",
+	"proxier/source", "runtime", "runtime/runtimetest", "staticpods", "examples/kubelet/node", "examples/kube-proxy/proxy",
+}
 
 func TestEachPublicPackageAlone(t *testing.T) {
 	root, err := filepath.Abs("../..")
