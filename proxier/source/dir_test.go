@@ -123,6 +123,27 @@ func TestDirKeepsWhatABrokenFileSaid(t *testing.T) {
 	r.expect(t, "delete Service default/a", "synced", "synced")
 }
 
+func TestDirTakesAnOpenEndForHalfWritten(t *testing.T) {
+	f, r, d := newTestDir(t)
+	two := manifest("a", "10.96.0.1") + "---\n" + manifest("b", "10.96.0.2")
+	f.write("two.yaml", two)
+	f.write("open.yaml", strings.TrimSpace(manifest("c", "10.96.0.3")))
+	d.scan()
+	r.expect(t, "set Service default/a 10.96.0.1", "set Service default/b 10.96.0.2", "set Service default/c 10.96.0.3", "synced")
+	for _, half := range []string{"", manifest("a", "10.96.0.1") + "---", two[:len(two)-1]} {
+		f.write("two.yaml", half)
+		d.scan()
+		r.expect(t, "synced")
+		if got := problemsOf(d); len(got) != 1 || !strings.Contains(got[0], "half written") {
+			t.Errorf("Problems() = %q for %q, want it called half written", got, half)
+		}
+	}
+	f.write("open.yaml", strings.TrimSpace(manifest("c", "10.96.0.4"))) // never had a line break
+	f.write("two.yaml", manifest("a", "10.96.0.1"))
+	d.scan()
+	r.expect(t, "delete Service default/b", "set Service default/c 10.96.0.4", "synced")
+}
+
 func TestDirFirstFileWins(t *testing.T) {
 	f, r, d := newTestDir(t)
 	f.write("b.yaml", manifest("web", "10.96.0.2"))

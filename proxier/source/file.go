@@ -21,6 +21,7 @@ const maxFileSize = 16 << 20
 type file struct {
 	sum      [sha256.Size]byte
 	good     *Manifest // nil if it never was any good
+	closed   bool      // good ended with a line break
 	problems []Problem
 }
 
@@ -38,6 +39,10 @@ func isManifest(name string) bool {
 
 // load reads path, and decodes it if it changed since before. It returns nil if
 // there is no such file any more, or it is no file.
+//
+// The first half of a file in YAML may well be a manifest with fewer objects, or
+// none. It mostly ends inside a line, so a file that used to end with a line break
+// and does not any more is taken for one.
 func load(path string, before *file) *file {
 	data, err := read(path)
 	switch {
@@ -50,8 +55,14 @@ func load(path string, before *file) *file {
 	if before != nil && before.sum == sum {
 		return before
 	}
-	f := &file{sum: sum}
+	f := &file{sum: sum, closed: bytes.HasSuffix(data, []byte("\n"))}
 	m, err := Decode(data)
+	if err == nil && before != nil && before.closed && !f.closed && !isJSON(data) {
+		err = &DecodeError{
+			Line:   bytes.Count(data, []byte("\n")) + 1,
+			Reason: "ends inside a line as if half written, which it did not before; end it with a line break",
+		}
+	}
 	if err != nil {
 		p := Problem{Path: path, Reason: err.Error()}
 		if d, ok := errors.AsType[*DecodeError](err); ok {
@@ -73,7 +84,7 @@ func load(path string, before *file) *file {
 func failed(before *file, p Problem) *file {
 	f := &file{}
 	if before != nil && before.good != nil {
-		f.good = before.good
+		f.good, f.closed = before.good, before.closed
 		p.Reason += "; what it said before stays in force"
 	} else {
 		p.Reason += "; the file is not used"
@@ -81,6 +92,9 @@ func failed(before *file, p Problem) *file {
 	f.problems = []Problem{p}
 	return f
 }
+
+// isJSON reports whether data looks like JSON, of which half is a syntax error.
+func isJSON(data []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }
 
 var errNotRegular = errors.New("not a regular file")
 

@@ -18,7 +18,7 @@ type pod struct {
 	labels      map[string]string
 	ips         []netip.Addr
 	ports       []corev1.ContainerPort // the named ones
-	known       bool                   // its status is
+	known       bool                   // whether its status is known
 	ready       bool
 	terminating bool
 	finished    bool // it has succeeded or failed and will not run again
