@@ -311,17 +311,32 @@ func TestFileInTheMakingIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
 		b.after(settled)
-		text := web("web", "2") + "    command: [sh]\n"
-		for end := 60; end < len(text); end += 20 { // among them are shorter valid pods
-			b.write("web.yaml", text[:end])
+		text := web("web", "2")
+		for _, more := range []string{"", "    command: [sh]\n", "    args: [x]\n", "    tty: true\n"} { // each a valid pod
+			text += more
+			b.write("web.yaml", text)
 			b.after(DefaultSettle / 2)
 		}
-		b.write("web.yaml", text)
 		b.after(settled)
 		if len(b.sets) != 2 {
 			t.Errorf("%d sets were delivered, want the old pod and the finished new one", len(b.sets))
 		}
 		b.wantPods("default/web-node-a GEN=2")
+	})
+}
+
+func TestFileMovedInIsReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{}, nil)
+		b.after(settled)
+		b.write(".web.yaml", web("web", "1"))
+		old := time.Now().Add(-time.Hour)
+		if err := errors.Join(os.Chtimes(b.path(".web.yaml"), old, old), os.Rename(b.path(".web.yaml"), b.path("web.yaml"))); err != nil {
+			t.Fatal(err)
+		}
+		b.event()
+		b.after(DefaultSettle / 2)
+		b.wantPods("default/web-node-a GEN=1")
 	})
 }
 
@@ -511,7 +526,11 @@ func TestRunningPodLendsItsUID(t *testing.T) {
 		if got := b.sets[1].Pods[1].UID; got == "of-another-kubelet" {
 			t.Error("another manifest took the UID of the running pod")
 		}
-		want := []string{"default/web-node-a 1", "default/web-node-a 2"}
+		b.remove("web.yaml")
+		b.after(settled)
+		b.write("web.yaml", web("web", "2")) // a pod that left all files is forgotten
+		b.after(settled)
+		want := []string{"default/web-node-a 1", "default/web-node-a 2", "default/web-node-a 2"}
 		if diff := cmp.Diff(want, asked); diff != "" {
 			t.Errorf("asked for (-want +got):\n%s", diff)
 		}
