@@ -92,6 +92,9 @@ func checkSandboxTakesContainers(r *conformanceRun) {
 	if st := r.waitExit(runs); st.GetExitCode() != exitKilled {
 		r.Errorf("exit code of the killed container is %d, want %d", st.GetExitCode(), exitKilled)
 	}
+	if r.client.StartContainer(r.Context(), waits) == nil {
+		r.Error("a container started in a stopped sandbox")
+	}
 	r.must(r.client.RemovePodSandbox(r.Context(), p.id))
 	for _, id := range []string{runs, waits} {
 		_, err := r.client.ContainerStatus(r.Context(), id, false)

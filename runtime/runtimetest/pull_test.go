@@ -3,6 +3,7 @@ package runtimetest_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,16 @@ func TestImagesComeAndGo(t *testing.T) {
 	}
 }
 
+func TestImportedImageHasNoDigest(t *testing.T) {
+	w := newWorld(t, runtimetest.Config{})
+	id := w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
+	st, err := w.client.ContainerStatus(t.Context(), id, false)
+	w.must(err)
+	if ref := st.GetStatus().GetImageRef(); ref != st.GetStatus().GetImageId() {
+		t.Errorf("image of the container is %q, want its id %q", ref, st.GetStatus().GetImageId())
+	}
+}
+
 // A pulled image is known by a digest too, and containers name it so.
 func TestPulledImageHasADigest(t *testing.T) {
 	w := newWorld(t, runtimetest.Config{Images: []runtimetest.Image{{Name: image, Pull: &runtimetest.Pull{}}}})
@@ -104,6 +115,9 @@ func TestPulledImageHasADigest(t *testing.T) {
 	st, err := w.client.ContainerStatus(t.Context(), id, false)
 	w.must(err)
 	digest := st.GetStatus().GetImageRef()
+	if !strings.HasPrefix(digest, "img.example/web@sha256:") {
+		t.Errorf("image of the container is %q, want a digest", digest)
+	}
 	found, err := w.client.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: digest}, false)
 	w.must(err)
 	if found.GetImage().GetId() != st.GetStatus().GetImageId() {
