@@ -81,7 +81,7 @@ func parseSlice(es *discoveryv1.EndpointSlice, nodeName string) (*endpointSlice,
 		return nil, nil
 	}
 	p := &problems{kind: "EndpointSlice", namespace: es.Namespace, name: es.Name}
-	s := &endpointSlice{service: intern(service)}
+	s := &endpointSlice{service: service}
 	switch es.AddressType {
 	case discoveryv1.AddressTypeIPv4:
 		s.family = IPv4

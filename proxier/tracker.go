@@ -2,6 +2,7 @@ package proxier
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -118,9 +119,12 @@ func (t *Tracker) SetEndpointSlice(es *discoveryv1.EndpointSlice) bool {
 		t.DeleteEndpointSlice(name)
 	}
 	s := t.service(types.NamespacedName{Namespace: es.Namespace, Name: slice.service})
-	key := types.NamespacedName{Namespace: s.name.Namespace, Name: intern(es.Name)}
-	t.slices[key] = s
-	s.put(namedSlice{name: key.Name, endpointSlice: slice, problems: problems})
+	slice.service = s.name.Name // and not a part of the API object
+	if s != owner {
+		old.name = strings.Clone(es.Name)
+		t.slices[types.NamespacedName{Namespace: s.name.Namespace, Name: old.name}] = s
+	}
+	s.put(namedSlice{name: old.name, endpointSlice: slice, problems: problems})
 	t.mark(s)
 	return true
 }
@@ -207,7 +211,7 @@ func (t *Tracker) State() *State {
 func (t *Tracker) service(name types.NamespacedName) *service {
 	s := t.services[name]
 	if s == nil {
-		name = types.NamespacedName{Namespace: intern(name.Namespace), Name: intern(name.Name)}
+		name = types.NamespacedName{Namespace: intern(name.Namespace), Name: strings.Clone(name.Name)}
 		s = &service{name: name}
 		t.services[name] = s
 	}
