@@ -57,17 +57,15 @@ func newAgent(n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, er
 		memory:     mem,
 		seen:       &n.runtimeSeen,
 		runtime:    rt,
+		source:     n.source,
 		instance:   sync.Node.Instance,
 		takeOver:   n.cfg.TakeOver,
 		complained: map[types.UID]time.Time{},
 		conditions: map[string]bool{},
 	}
-	var err error
-	if a.source, err = n.cfg.Source(a.adopt); err != nil {
-		return nil, err
-	}
 	sync.OnStatus = n.catalog.setStatus
 	sync.OnEvent = a.tell
+	var err error
 	if a.syncer, err = podsync.New(rt, sync); err != nil {
 		return nil, err
 	}
@@ -150,7 +148,7 @@ func (a *agent) remember(pod *corev1.Pod) {
 	}
 }
 
-// adopt is the [AdoptUID] of this agent.
+// adopt finds the UID under which a pod runs already, and notes it.
 func (a *agent) adopt(pod *corev1.Pod) (types.UID, bool) {
 	snap := a.snapshot.Load()
 	if snap.Pods[pod.UID] != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,8 +19,12 @@ import (
 // catalog is the set of pods that have to run, and the newest status of each.
 type catalog struct {
 	mu sync.Mutex // guards the fields below
-	// heard is true once the source has delivered; before that nothing is absent.
-	heard    bool
+	// heard is when the source first delivered; before that nothing is absent.
+	heard time.Time
+	// first are the pods of the first set whose status is not known yet.
+	first map[types.UID]bool
+	// revision grows with each change.
+	revision uint64
 	pods     map[types.UID]*corev1.Pod
 	statuses map[types.UID]corev1.PodStatus
 }
@@ -35,6 +40,7 @@ func (c *catalog) replace(pods []*corev1.Pod) []*corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var changed []*corev1.Pod
+	c.revision++
 	next := make(map[types.UID]*corev1.Pod, len(pods))
 	for _, pod := range pods {
 		if old := c.pods[pod.UID]; old == nil || differ(old, pod) {
@@ -42,8 +48,15 @@ func (c *catalog) replace(pods []*corev1.Pod) []*corev1.Pod {
 		}
 		next[pod.UID] = pod
 	}
-	c.pods, c.heard = next, true
+	if c.heard.IsZero() {
+		c.heard, c.first = time.Now(), map[types.UID]bool{}
+		for uid := range next {
+			c.first[uid] = true
+		}
+	}
+	c.pods = next
 	maps.DeleteFunc(c.statuses, func(uid types.UID, _ corev1.PodStatus) bool { return next[uid] == nil })
+	maps.DeleteFunc(c.first, func(uid types.UID, _ bool) bool { return next[uid] == nil })
 	return changed
 }
 
@@ -70,7 +83,19 @@ func stated(annotations map[string]string) map[string]string {
 func (c *catalog) ready() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.heard
+	return !c.heard.IsZero()
+}
+
+// settleLimit is how long the first statuses may take before the pods are shown
+// without them.
+const settleLimit = 10 * time.Second
+
+// settled reports whether the statuses are those of the pods as they are: a process
+// that has just started must not show pods that have run for days as Pending.
+func (c *catalog) settled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.heard.IsZero() && (len(c.first) == 0 || time.Since(c.heard) > settleLimit)
 }
 
 // wants reports whether a pod has to run, or may have to: before the source has
@@ -78,7 +103,7 @@ func (c *catalog) ready() bool {
 func (c *catalog) wants(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.heard || c.pods[uid] != nil
+	return c.heard.IsZero() || c.pods[uid] != nil
 }
 
 // uids returns the UIDs of the set at this moment.
@@ -95,6 +120,8 @@ func (c *catalog) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
 	defer c.mu.Unlock()
 	if c.pods[pod.UID] != nil {
 		c.statuses[pod.UID] = status
+		delete(c.first, pod.UID)
+		c.revision++
 	}
 }
 
@@ -106,8 +133,16 @@ func (c *catalog) status(uid types.UID) (corev1.PodStatus, bool) {
 	return s, ok
 }
 
-// list returns the set with its statuses, sorted by namespace and name.
-func (c *catalog) list() *corev1.PodList {
+// version returns the revision of what list returns.
+func (c *catalog) version() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.revision
+}
+
+// list returns the set with its statuses, sorted by namespace and name, and its
+// revision.
+func (c *catalog) list() (*corev1.PodList, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	list := &corev1.PodList{
@@ -124,5 +159,5 @@ func (c *catalog) list() *corev1.PodList {
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	return list
+	return list, c.revision
 }

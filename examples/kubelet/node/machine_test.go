@@ -122,14 +122,18 @@ func (k *kubelet) end() {
 	}
 }
 
-// get asks one of the agent's servers.
-func (k *kubelet) get(network, path string) (int, string) {
-	k.t.Helper()
-	client := &http.Client{Transport: &http.Transport{
+// client returns a client of one of the agent's servers.
+func (k *kubelet) client(network string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return k.dial[network].connect() },
 	}}
-	resp, err := client.Get("http://kubelet" + path)
+}
+
+// get asks one of the agent's servers.
+func (k *kubelet) get(network, path string) (int, string) {
+	k.t.Helper()
+	resp, err := k.client(network).Get("http://kubelet" + path)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -141,10 +145,29 @@ func (k *kubelet) get(network, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
+// ask asks the local API for what has another tag.
+func (k *kubelet) ask(path, tag string) *http.Response {
+	k.t.Helper()
+	req, err := http.NewRequestWithContext(k.t.Context(), http.MethodGet, "http://kubelet"+path, http.NoBody)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	req.Header.Set("If-None-Match", tag)
+	resp, err := k.client("unix").Do(req)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
 // pods returns what /pods shows.
 func (k *kubelet) pods() map[string]corev1.Pod {
 	k.t.Helper()
-	_, body := k.get("unix", "/pods")
+	code, body := k.get("unix", "/pods")
+	if code != http.StatusOK {
+		k.t.Fatalf("/pods is %d %s", code, body)
+	}
 	var list corev1.PodList
 	if err := json.Unmarshal([]byte(body), &list); err != nil {
 		k.t.Fatal(err)
@@ -390,4 +413,13 @@ func (m *machine) left(t *testing.T) []string {
 		}
 	}
 	return left
+}
+
+// unchanged fails the test if the runtime was asked to change anything.
+func (m *machine) unchanged(t *testing.T) {
+	t.Helper()
+	changes := slices.DeleteFunc(m.Changes(), func(c string) bool { return c == "RuntimeConfig" }) // a question
+	if len(changes) > 0 {
+		t.Errorf("runtime was asked for %q, want nothing", changes)
+	}
 }

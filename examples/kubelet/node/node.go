@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
@@ -25,8 +28,9 @@ type Runtime interface {
 	podsync.Runtime
 	// Snapshot lists what there is.
 	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
-	// Version and Status are the CRI calls of these names.
+	// Version, Status and RuntimeConfig are the CRI calls of these names.
 	Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error)
+	RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error)
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 	// Close ends the connection; calls in flight fail.
 	Close() error
@@ -114,6 +118,9 @@ type Node struct {
 	cfg     Config
 	log     *slog.Logger
 	catalog *catalog
+	source  Source
+	// id tells this process from others.
+	id string
 	// runtimeSeen beats when the runtime answers.
 	runtimeSeen pulse
 	agent       lateAgent
@@ -125,7 +132,19 @@ func New(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog()}, nil
+	n := &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog(), id: rand.Text()}
+	if n.source, err = cfg.Source(n.adopt); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	return n, nil
+}
+
+// adopt is the [AdoptUID] of the node. Manifests are read when there is an agent.
+func (n *Node) adopt(pod *corev1.Pod) (types.UID, bool) {
+	if a := n.agent.get(); a != nil {
+		return a.adopt(pod)
+	}
+	return "", false
 }
 
 // Run runs the pods until ctx ends; then it returns nil and leaves them running.
@@ -199,6 +218,27 @@ func (n *Node) dial(ctx context.Context) (Runtime, string, error) {
 	return rt, v.GetRuntimeName(), nil
 }
 
+// cgroupDriver returns who names cgroups. The runtime knows: it would refuse names
+// of the other kind. Runtimes that do not say leave it to the configuration.
+func (n *Node) cgroupDriver(ctx context.Context, rt Runtime) string {
+	own := n.cfg.Kubelet.CgroupDriver
+	c, err := rt.RuntimeConfig(ctx)
+	if err != nil {
+		if !errors.Is(err, runtime.ErrUnimplemented) {
+			n.log.Warn("container runtime does not tell its cgroup driver, that of the configuration is used", "driver", own, "err", err)
+		}
+		return own
+	}
+	driver := driverCgroupfs
+	if c.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_SYSTEMD {
+		driver = driverSystemd
+	}
+	if own != "" && own != driver {
+		n.log.Info("cgroup driver of the container runtime is used, not that of the configuration", "driver", driver, "configured", own)
+	}
+	return driver
+}
+
 // work connects to the runtime and runs the agent on it.
 func (n *Node) work(ctx context.Context, instance string, mem *memory) error {
 	rt, name := n.connect(ctx)
@@ -206,7 +246,7 @@ func (n *Node) work(ctx context.Context, instance string, mem *memory) error {
 		return nil
 	}
 	defer rt.Close() //nolint:errcheck // all calls have returned
-	sync, err := n.syncConfig(instance, name)
+	sync, err := n.syncConfig(instance, name, n.cgroupDriver(ctx, rt))
 	if err != nil {
 		return err
 	}

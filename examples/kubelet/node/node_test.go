@@ -65,7 +65,7 @@ func TestRestartOfTheAgentRestartsNoContainer(t *testing.T) {
 			m.ForgetCalls()
 			k = m.start(t)
 			pass(2 * time.Minute)
-			m.WantChanges(t)
+			m.unchanged(t)
 		}
 		if diff := cmp.Diff(before, m.containers(t)); diff != "" {
 			t.Errorf("containers (-before +after):\n%s", diff)
@@ -518,4 +518,95 @@ func TestRuntimeThatSaysItIsNotReady(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPodsAreNotShownBeforeTheyAreKnown: who proxies for the pods must not see them
+// vanish, or pend, because the agent was restarted.
+func TestPodsAreNotShownBeforeTheyAreKnown(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		m.manifests.write(newPod("web"))
+		k := m.start(t)
+		pass(5 * time.Second)
+		k.end()
+		m.Inject("ContainerStatus", runtimetest.Fault{Delay: 4 * time.Second})
+		k = m.start(t)
+		for range 8 {
+			pass(time.Second)
+			code, body := k.get("unix", "/pods")
+			known := code == http.StatusOK && strings.Contains(body, `"phase":"Running"`)
+			if !known && code != http.StatusServiceUnavailable {
+				t.Errorf("/pods is %d %s, want 503 or the running pod", code, body)
+			}
+			if health, _ := k.get("tcp", "/healthz"); (health == http.StatusOK) != known {
+				t.Errorf("healthz is %d while /pods is %d", health, code)
+			}
+		}
+		if got := k.pods()["web"].Status.Phase; got != corev1.PodRunning {
+			t.Errorf("pod is %s in the end, want Running", got)
+		}
+	})
+}
+
+// TestUnchangedPodsAreNotSentAgain: the list has a tag that holds until something
+// changes.
+func TestUnchangedPodsAreNotSentAgain(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		m.manifests.write(newPod("web"))
+		k := m.start(t)
+		pass(5 * time.Second)
+		first := k.ask("/pods", "")
+		if tag := first.Header.Get("ETag"); tag == "" || k.ask("/pods", tag).StatusCode != http.StatusNotModified {
+			t.Errorf("tag %q does not hold", tag)
+		}
+		if err := m.Exit("default/web", "app", runtimetest.Exit{Code: 1}); err != nil {
+			t.Fatal(err)
+		}
+		pass(3 * time.Second)
+		second := k.ask("/pods", first.Header.Get("ETag"))
+		if second.StatusCode != http.StatusOK {
+			t.Errorf("/pods is %d after a change, want 200", second.StatusCode)
+		}
+	})
+}
+
+// TestRuntimeTellsTheCgroupDriver: its word goes before the configuration's.
+func TestRuntimeTellsTheCgroupDriver(t *testing.T) {
+	tests := []struct {
+		name   string
+		fault  runtimetest.Fault
+		config string
+		want   string
+	}{
+		{name: "systemd", fault: answerDriver(runtimeapi.CgroupDriver_SYSTEMD), config: "cgroupfs", want: "kubepods-besteffort-poduid_web.slice"},
+		{name: "cgroupfs", fault: answerDriver(runtimeapi.CgroupDriver_CGROUPFS), config: "systemd", want: "/kubepods/besteffort/poduid-web"},
+		{name: "silent", fault: runtimetest.Fault{Err: status.Error(codes.Unimplemented, "old")}, config: "systemd", want: "kubepods-besteffort-poduid_web.slice"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onMachine(t, func(m *machine) {
+				t := m.t
+				m.Inject("RuntimeConfig", tt.fault)
+				m.manifests.write(newPod("web"))
+				m.start(t, func(c *node.Config) { c.Kubelet.CgroupDriver = tt.config })
+				pass(3 * time.Second)
+				calls := m.Calls("RunPodSandbox")
+				if len(calls) != 1 {
+					t.Fatalf("%d sandboxes, want 1", len(calls))
+				}
+				got := calls[0].Request.(*runtimeapi.RunPodSandboxRequest).GetConfig().GetLinux().GetCgroupParent()
+				if got != tt.want {
+					t.Errorf("cgroup is %s, want %s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// answerDriver makes the runtime name a cgroup driver.
+func answerDriver(driver runtimeapi.CgroupDriver) runtimetest.Fault {
+	return runtimetest.Fault{Edit: func(resp proto.Message) {
+		resp.(*runtimeapi.RuntimeConfigResponse).Linux = &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: driver}
+	}}
 }

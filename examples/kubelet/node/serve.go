@@ -88,6 +88,12 @@ func (n *Node) checks() []check {
 			}
 			return nil
 		}},
+		{"pods", func() error {
+			if !n.catalog.settled() {
+				return errUnsettled
+			}
+			return nil
+		}},
 		{"syncloop", func() error {
 			a := n.agent.get()
 			if a == nil {
@@ -110,7 +116,7 @@ func (n *Node) checks() []check {
 // localHandler serves what is for root on this machine only.
 func (n *Node) localHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /pods", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.catalog.list()) })
+	mux.HandleFunc("GET /pods", n.servePods)
 	mux.HandleFunc("GET /manifests", func(w http.ResponseWriter, r *http.Request) {
 		switch format := r.URL.Query().Get("output"); format {
 		case "json":
@@ -125,6 +131,29 @@ func (n *Node) localHandler() http.Handler {
 	mux.Handle("GET /healthz", healthHandler(n.checks()))
 	return mux
 }
+
+// errUnsettled is why there is no list of pods yet.
+var errUnsettled = errors.New("the status of the pods is not known yet")
+
+// servePods answers with the list of pods, or with 503 while it would not be true:
+// who proxies for them has to keep what it knows meanwhile. The list has a tag, so
+// that asking often costs nothing while nothing changes.
+func (n *Node) servePods(w http.ResponseWriter, r *http.Request) {
+	if !n.catalog.settled() {
+		http.Error(w, errUnsettled.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	if r.Header.Get("If-None-Match") == n.tag(n.catalog.version()) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	list, revision := n.catalog.list()
+	w.Header().Set("ETag", n.tag(revision))
+	writeJSON(w, list)
+}
+
+// tag is the ETag of a revision of this process.
+func (n *Node) tag(revision uint64) string { return fmt.Sprintf(`"%s-%d"`, n.id, revision) }
 
 // writeJSON answers with v.
 func writeJSON(w http.ResponseWriter, v any) {
@@ -148,11 +177,7 @@ type manifest struct {
 // manifests returns the status of every file, with that of its pod.
 func (n *Node) manifests() []manifest {
 	rows := []manifest{}
-	a := n.agent.get()
-	if a == nil {
-		return rows
-	}
-	for _, f := range a.source.Statuses() {
+	for _, f := range n.source.Statuses() {
 		row := manifest{FileStatus: f}
 		if f.UID != "" {
 			row.Phase = corev1.PodPending

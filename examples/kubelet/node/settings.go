@@ -102,8 +102,14 @@ func healthAddress(k *kubeletconfig.KubeletConfiguration) string {
 	return net.JoinHostPort(k.HealthzBindAddress, strconv.Itoa(int(*k.HealthzPort)))
 }
 
+// The values of the field cgroupDriver.
+const (
+	driverCgroupfs = "cgroupfs"
+	driverSystemd  = "systemd"
+)
+
 // syncConfig returns what the Syncer needs to know of this node.
-func (n *Node) syncConfig(instance, runtimeName string) (podsync.Config, error) {
+func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.Config, error) {
 	k := n.cfg.Kubelet
 	host := n.cfg.Host
 	if host == nil {
@@ -115,7 +121,7 @@ func (n *Node) syncConfig(instance, runtimeName string) (podsync.Config, error) 
 	node := *host
 	node.Name, node.Root, node.Instance = n.cfg.Name, n.cfg.Root, instance
 	node.Logs = k.PodLogsDir
-	node.Cgroups = podspec.Cgroups{Root: k.CgroupRoot, Systemd: k.CgroupDriver == "systemd"}
+	node.Cgroups = podspec.Cgroups{Root: k.CgroupRoot, Systemd: cgroupDriver == driverSystemd}
 	c := podsync.Config{
 		Node:        node,
 		RuntimeName: runtimeName,

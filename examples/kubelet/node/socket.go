@@ -11,6 +11,10 @@ import (
 	"time"
 )
 
+// maxSocketPath is the longest path of a unix socket, unix(7): 108 bytes with a zero
+// at the end.
+const maxSocketPath = 107
+
 // listenSocket listens on the unix socket at path, which only the owner may
 // connect to. The caller holds the lock of the directory, so a socket that is there
 // already is the rest of an earlier process; one that still answers belongs to
@@ -28,6 +32,9 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // an empty directory of our own
 	hidden := filepath.Join(dir, "s")
+	if len(hidden) > maxSocketPath {
+		return nil, fmt.Errorf("listen on %s: the path is too long for a socket; choose a shorter --root-dir", path)
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "unix", hidden)
 	if err != nil {
