@@ -3,7 +3,6 @@ package staticpods
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,136 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// fakeWatcher wakes the source when the test says so.
-type fakeWatcher struct{ wake chan struct{} }
-
-func (w *fakeWatcher) Wake() <-chan struct{}        { return w.wake }
-func (w *fakeWatcher) Follow(dev, ino uint64) error { return nil }
-func (w *fakeWatcher) Close() error                 { return nil }
-
-// bench runs a source on a temporary directory inside a synctest bubble.
-type bench struct {
-	t      *testing.T
-	dir    string
-	source *Source
-	wake   chan struct{}
-	sets   []Set
-}
-
-// newBench starts a source of the directory; prepare fills it before.
-func newBench(t *testing.T, cfg Config, prepare func(b *bench)) *bench {
-	t.Helper()
-	b := &bench{t: t, dir: filepath.Join(t.TempDir(), "manifests"), wake: make(chan struct{}, 1)}
-	if err := os.Mkdir(b.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if prepare != nil {
-		prepare(b)
-	}
-	if cfg.NodeName == "" {
-		cfg.NodeName = "node-a"
-	}
-	source, err := newSource(b.dir, cfg, func(string) (watcher, error) { return &fakeWatcher{wake: b.wake}, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.source = source
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- source.Run(ctx, func(s Set) { b.sets = append(b.sets, s) }) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	return b
-}
-
-func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
-
-// write replaces the content of a file in place and wakes the source.
-func (b *bench) write(name, text string) {
-	b.t.Helper()
-	if err := os.WriteFile(b.path(name), []byte(text), 0o644); err != nil {
-		b.t.Fatal(err)
-	}
-	b.event()
-}
-
-func (b *bench) remove(name string) {
-	b.t.Helper()
-	if err := os.RemoveAll(b.path(name)); err != nil {
-		b.t.Fatal(err)
-	}
-	b.event()
-}
-
-func (b *bench) event() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
-// after lets time pass.
-func (b *bench) after(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
-	synctest.Wait()
-}
-
-// pods returns the set in force, like "default/web-node-a GEN=1".
-func (b *bench) pods() []string {
-	var got []string
-	if len(b.sets) == 0 {
-		return nil
-	}
-	for _, p := range b.sets[len(b.sets)-1].Pods {
-		got = append(got, fmt.Sprintf("%s GEN=%s", fullName(p), p.Spec.Containers[0].Env[0].Value))
-	}
-	return got
-}
-
-// states returns the statuses, like "web.yaml ok" and "web.yaml invalid kept".
-func (b *bench) states() []string {
-	var got []string
-	for _, s := range b.source.Statuses() {
-		line := filepath.Base(s.Path) + " " + s.State.String()
-		if s.Kept {
-			line += " kept"
-		}
-		got = append(got, line)
-	}
-	return got
-}
-
-func (b *bench) wantPods(want ...string) {
-	b.t.Helper()
-	if diff := cmp.Diff(want, b.pods()); diff != "" {
-		b.t.Errorf("pods (-want +got):\n%s", diff)
-	}
-}
-
-func (b *bench) wantStates(want ...string) {
-	b.t.Helper()
-	if diff := cmp.Diff(want, b.states()); diff != "" {
-		b.t.Errorf("states (-want +got):\n%s", diff)
-	}
-}
-
-// web is a manifest whose variable GEN tells its versions apart.
-func web(name, gen string) string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Pod
-metadata: {name: %s}
-spec:
-  containers:
-  - name: app
-    image: img.example/shell:1
-    env: [{name: GEN, value: "%s"}]
-`, name, gen)
-}
 
 const settled = 2 * DefaultSettle
 
@@ -166,8 +35,8 @@ func TestSourceDeliversWholeSets(t *testing.T) {
 		b.after(settled)
 		b.wantPods("default/b-node-a GEN=1", "default/c-node-a GEN=1")
 		b.wantStates("b.yaml ok", "c.yml ok")
-		if len(b.sets) != 3 {
-			t.Errorf("%d sets were delivered, want one for each change: 3", len(b.sets))
+		if len(b.delivered()) != 3 {
+			t.Errorf("%d sets were delivered, want one for each change: 3", len(b.delivered()))
 		}
 	})
 }
@@ -237,13 +106,13 @@ func TestBrokenFileKeepsWhatRan(t *testing.T) {
 					b.write("neighbour.yaml", web("neighbour", "1"))
 				})
 				b.after(settled)
-				before := b.sets[0].Pods[0].UID
+				before := b.delivered()[0].Pods[0].UID
 
 				b.write("keeper.yaml", tt.text)
 				b.after(time.Minute)
 				b.wantStates("keeper.yaml invalid kept", "neighbour.yaml ok")
-				if len(b.sets) != 1 {
-					t.Fatalf("%d sets were delivered while the file was broken", len(b.sets)-1)
+				if len(b.delivered()) != 1 {
+					t.Fatalf("%d sets were delivered while the file was broken", len(b.delivered())-1)
 				}
 				s := b.source.Statuses()[0]
 				if s.Line != tt.line || !strings.Contains(s.Reason, tt.want) || s.UID != before {
@@ -256,8 +125,8 @@ func TestBrokenFileKeepsWhatRan(t *testing.T) {
 				b.remove("keeper.yaml")
 				b.after(settled)
 				b.wantPods("default/neighbour-node-a GEN=1")
-				if len(b.sets) != 3 {
-					t.Errorf("%d sets were delivered, want 3", len(b.sets))
+				if len(b.delivered()) != 3 {
+					t.Errorf("%d sets were delivered, want 3", len(b.delivered()))
 				}
 			})
 		})
@@ -318,8 +187,8 @@ func TestFileInTheMakingIsNotRead(t *testing.T) {
 			b.after(DefaultSettle / 2)
 		}
 		b.after(settled)
-		if len(b.sets) != 2 {
-			t.Errorf("%d sets were delivered, want the old pod and the finished new one", len(b.sets))
+		if len(b.delivered()) != 2 {
+			t.Errorf("%d sets were delivered, want the old pod and the finished new one", len(b.delivered()))
 		}
 		b.wantPods("default/web-node-a GEN=2")
 	})
@@ -347,7 +216,7 @@ func TestFileThatNeverRestsIsReadInTheEnd(t *testing.T) {
 			b.write("web.yaml", web("web", "1")+strings.Repeat("#", i))
 			b.after(DefaultSettle / 2)
 		}
-		if len(b.sets) == 0 {
+		if len(b.delivered()) == 0 {
 			t.Error("no set after", patience*DefaultSettle)
 		}
 	})
@@ -361,8 +230,8 @@ func TestFileReplacedWithAGapStays(t *testing.T) {
 		b.after(DefaultSettle / 2)
 		b.write("web.yaml", web("web", "1"))
 		b.after(time.Minute)
-		if len(b.sets) != 1 {
-			t.Errorf("%d sets were delivered, want 1: the pod never left", len(b.sets))
+		if len(b.delivered()) != 1 {
+			t.Errorf("%d sets were delivered, want 1: the pod never left", len(b.delivered()))
 		}
 	})
 }
@@ -376,8 +245,8 @@ func TestRenamedFileKeepsItsPod(t *testing.T) {
 		}
 		b.event()
 		b.after(settled)
-		for _, set := range b.sets {
-			if diff := cmp.Diff(b.sets[0].Pods, set.Pods); diff != "" {
+		for _, set := range b.delivered() {
+			if diff := cmp.Diff(b.delivered()[0].Pods, set.Pods); diff != "" {
 				t.Errorf("pods (-before +after):\n%s", diff)
 			}
 		}
@@ -424,8 +293,8 @@ func TestUnreadableDirectoryIsNoSet(t *testing.T) {
 		}
 		b.after(2 * time.Second)
 		b.wantStates("web.yaml ok")
-		if len(b.sets) != 1 {
-			t.Errorf("%d sets were delivered, want 1", len(b.sets))
+		if len(b.delivered()) != 1 {
+			t.Errorf("%d sets were delivered, want 1", len(b.delivered()))
 		}
 	})
 }
@@ -438,15 +307,15 @@ func TestNoSetBeforeTheDirectoryCanBeRead(t *testing.T) {
 			}
 		})
 		b.after(time.Minute)
-		if b.sets != nil {
-			t.Fatalf("a set of %d pods was delivered", len(b.sets[0].Pods))
+		if b.delivered() != nil {
+			t.Fatalf("a set of %d pods was delivered", len(b.delivered()[0].Pods))
 		}
 		if err := os.Mkdir(b.dir+".real", 0o755); err != nil {
 			t.Fatal(err)
 		}
 		b.after(2 * time.Second)
-		if len(b.sets) != 1 {
-			t.Errorf("%d sets were delivered, want an empty one", len(b.sets))
+		if len(b.delivered()) != 1 {
+			t.Errorf("%d sets were delivered, want an empty one", len(b.delivered()))
 		}
 	})
 }
@@ -510,7 +379,7 @@ func TestRunningPodLendsItsUID(t *testing.T) {
 			b.write("own.yaml", strings.Replace(web("own", "1"), "metadata: {", "metadata: {uid: u-1, ", 1))
 		})
 		b.after(settled)
-		pod := b.sets[0].Pods[1]
+		pod := b.delivered()[0].Pods[1]
 		if pod.UID != "of-another-kubelet" || pod.Annotations[AnnotationHash] != "of-another-kubelet" {
 			t.Errorf("uid %s, hash %s: want those of the running pod", pod.UID, pod.Annotations[AnnotationHash])
 		}
@@ -518,12 +387,12 @@ func TestRunningPodLendsItsUID(t *testing.T) {
 		running = false // the pod has ended; its manifest is the same
 		b.write("web.yaml", "# touched\n"+web("web", "1"))
 		b.after(settled)
-		if len(b.sets) != 1 {
-			t.Errorf("a comment made %d new sets", len(b.sets)-1)
+		if len(b.delivered()) != 1 {
+			t.Errorf("a comment made %d new sets", len(b.delivered())-1)
 		}
 		b.write("web.yaml", web("web", "2"))
 		b.after(settled)
-		if got := b.sets[1].Pods[1].UID; got == "of-another-kubelet" {
+		if got := b.delivered()[1].Pods[1].UID; got == "of-another-kubelet" {
 			t.Error("another manifest took the UID of the running pod")
 		}
 		b.remove("web.yaml")
@@ -602,7 +471,7 @@ func TestExplicitUIDIsFollowed(t *testing.T) {
 		b.write("web.yaml", web("web", "1")) // the same pod, without saying so
 		b.after(settled)
 		var got []types.UID
-		for _, s := range b.sets {
+		for _, s := range b.delivered() {
 			got = append(got, s.Pods[0].UID)
 		}
 		if diff := cmp.Diff([]types.UID{"u-1", "u-2", "u-2"}, got); diff != "" {
@@ -615,7 +484,7 @@ func TestPodsCarryTheTimeTheyWereSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Config{}, func(b *bench) { b.write("web.yaml", web("web", "1")) })
 		b.after(settled)
-		got := b.sets[0].Pods[0].Annotations[AnnotationSeen]
+		got := b.delivered()[0].Pods[0].Annotations[AnnotationSeen]
 		seen, err := time.Parse(time.RFC3339Nano, got)
 		if err != nil || time.Since(seen) > settled {
 			t.Errorf("seen %q, error %v", got, err)
