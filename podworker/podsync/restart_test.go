@@ -417,3 +417,24 @@ func TestOwnOrphanIsStopped(t *testing.T) {
 			"RemoveContainer default/orphan/app", "StopPodSandbox default/orphan", "RemovePodSandbox default/orphan")
 	})
 }
+
+// TestCallsAreNotTorn removes a pod while its sandbox is being made: the call gets
+// the time to end, so that the runtime and the agent agree on what there is.
+func TestCallsAreNotTorn(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		m.Inject("RunPodSandbox", runtimetest.Fault{Delay: 2 * time.Second})
+		a := m.agent(t)
+		pod := newPod("web")
+		a.add(pod)
+		pass(time.Second)
+		a.remove(pod)
+		pass(30 * time.Second)
+		if calls := m.Calls("RunPodSandbox"); len(calls) != 1 || calls[0].Err != nil {
+			t.Errorf("calls: %v, want one that ended well", calls)
+		}
+		if got := len(m.Calls("CreateContainer")); got != 0 {
+			t.Errorf("%d containers created after the pod was removed", got)
+		}
+	})
+}
