@@ -17,7 +17,7 @@ import (
 // Example runs a pod on a runtime that lives in memory. On a node the client comes
 // from runtime.Dial, and a podworker.Pool calls Sync.
 func Example() {
-	if err := runOnce(context.Background()); err != nil { //nolint:forbidigo // an example has no other context
+	if err := runOnce(context.Background()); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
@@ -29,7 +29,12 @@ func Example() {
 }
 
 func runOnce(ctx context.Context) error {
-	client, dir, closeAll, err := fakeNode(ctx)
+	dir, err := os.MkdirTemp("", "podsync")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	client, closeAll, err := fakeRuntime(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,23 +69,22 @@ func runOnce(ctx context.Context) error {
 	return err
 }
 
-// fakeNode returns a client of a runtime in memory and a directory.
-func fakeNode(ctx context.Context) (*runtime.Client, string, func(), error) {
-	dir, err := os.MkdirTemp("", "podsync")
-	if err != nil {
-		return nil, "", nil, err
-	}
+// fakeRuntime returns a client of a runtime in memory, and how to end both.
+func fakeRuntime(ctx context.Context) (*runtime.Client, func(), error) {
 	server, err := runtimetest.New(runtimetest.Config{})
-	if err == nil {
-		err = server.Up()
-	}
 	if err != nil {
-		return nil, "", nil, err
+		return nil, nil, err
+	}
+	if err := server.Up(); err != nil {
+		return nil, nil, err
 	}
 	client, err := runtime.Dial(ctx, server.Endpoint(), runtime.Config{Dialer: server.DialContext})
-	return client, dir, func() {
+	if err != nil {
+		server.Close()
+		return nil, nil, err
+	}
+	return client, func() {
 		_ = client.Close()
 		server.Close()
-		_ = os.RemoveAll(dir)
-	}, err
+	}, nil
 }

@@ -70,7 +70,7 @@ func TestTakeOverFromAnotherKubelet(t *testing.T) {
 		pod := newPod("web")
 		foreign := m.config().Node
 		foreign.Instance = ""
-		m.preload(t, pod, &foreign, 3)
+		m.preloadRunning(t, pod, &foreign, 3)
 		m.ForgetCalls()
 		a := m.agent(t)
 		a.add(pod)
@@ -83,7 +83,7 @@ func TestTakeOverFromAnotherKubelet(t *testing.T) {
 	})
 }
 
-// preload runs a pod's sandbox and its containers as an earlier process did.
+// preload runs a pod's sandbox and creates its containers as an earlier process did.
 func (m *machine) preload(t *testing.T, pod *corev1.Pod, node *podspec.Node, attempt uint32) (sandbox string, containers []string) {
 	t.Helper()
 	c := m.Client(t)
@@ -113,7 +113,16 @@ func (m *machine) preload(t *testing.T, pod *corev1.Pod, node *podspec.Node, att
 			t.Fatal(err)
 		}
 		containers = append(containers, id)
-		if err := c.StartContainer(t.Context(), id); err != nil {
+	}
+	return sandbox, containers
+}
+
+// preloadRunning is preload with the containers started.
+func (m *machine) preloadRunning(t *testing.T, pod *corev1.Pod, node *podspec.Node, attempt uint32) (sandbox string, containers []string) {
+	t.Helper()
+	sandbox, containers = m.preload(t, pod, node, attempt)
+	for _, id := range containers {
+		if err := m.Client(t).StartContainer(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,28 +154,60 @@ func TestDeadSandboxIsReplaced(t *testing.T) {
 }
 
 // TestNothingOfADeadSandboxIsStarted has what a power cut leaves: a dead sandbox with
-// a container that was never started, had exited or seems to run.
+// a container that was never started, has exited or seems to run.
 func TestNothingOfADeadSandboxIsStarted(t *testing.T) {
-	bubble(t, func(m *machine) {
-		t := m.t
-		pod := newPod("reboot")
-		node := m.config().Node
-		sandbox, ids := m.preload(t, pod, &node, 0)
-		if err := m.Client(t).StopPodSandbox(t.Context(), sandbox); err != nil {
-			t.Fatal(err)
+	tests := []struct {
+		name    string
+		started bool
+		dead    bool // else it only says so
+	}{
+		{name: "created", dead: true},
+		{name: "exited", started: true, dead: true},
+		{name: "running", started: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(m *machine) {
+				t := m.t
+				pod := newPod("reboot")
+				node := m.config().Node
+				load := m.preload
+				if tt.started {
+					load = m.preloadRunning
+				}
+				sandbox, ids := load(t, pod, &node, 0)
+				if tt.dead {
+					if err := m.Client(t).StopPodSandbox(t.Context(), sandbox); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.Inject("PodSandboxStatus", runtimetest.Fault{Edit: notReady(sandbox)})
+				m.ForgetCalls()
+				a := m.agent(t)
+				a.add(pod)
+				pass(time.Minute)
+				starts := m.Calls("StartContainer")
+				if len(starts) != 1 || starts[0].Request.(*runtimeapi.StartContainerRequest).GetContainerId() == ids[0] {
+					t.Errorf("starts: %v, want one of a new container", starts)
+				}
+				if got := len(m.Calls("RunPodSandbox")); got != 1 {
+					t.Errorf("%d new sandboxes, want 1", got)
+				}
+				if got := a.status(pod).Phase; got != corev1.PodRunning {
+					t.Errorf("phase is %s, want Running", got)
+				}
+			})
+		})
+	}
+}
+
+// notReady makes the runtime show one sandbox as dead.
+func notReady(id string) func(protoMessage) {
+	return func(m protoMessage) {
+		if resp, ok := m.(*runtimeapi.PodSandboxStatusResponse); ok && resp.GetStatus().GetId() == id {
+			resp.Status.State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
 		}
-		m.ForgetCalls()
-		a := m.agent(t)
-		a.add(pod)
-		pass(time.Minute)
-		starts := m.Calls("StartContainer")
-		if len(starts) != 1 || starts[0].Request.(*runtimeapi.StartContainerRequest).GetContainerId() == ids[0] {
-			t.Errorf("starts: %v, want one of a new container", starts)
-		}
-		if got := len(m.Calls("RunPodSandbox")); got != 1 {
-			t.Errorf("%d new sandboxes, want 1", got)
-		}
-	})
+	}
 }
 
 func TestContainerCreatedButNotStarted(t *testing.T) {
@@ -368,7 +409,7 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 		node := m.config().Node
 		node.Instance = "agent-2"
 		pod := newPod("stranger")
-		m.preload(t, pod, &node, 0)
+		m.preloadRunning(t, pod, &node, 0)
 		m.ForgetCalls()
 		a := m.agent(t)
 		if left, err := a.syncer.Remains(t.Context()); err != nil || len(left) > 0 {
@@ -400,7 +441,7 @@ func TestOwnOrphanIsStopped(t *testing.T) {
 		t := m.t
 		node := m.config().Node
 		pod := newPod("orphan")
-		m.preload(t, pod, &node, 0)
+		m.preloadRunning(t, pod, &node, 0)
 		m.ForgetCalls()
 		a := m.agent(t)
 		list, err := a.client.ListPodSandbox(t.Context(), nil)
