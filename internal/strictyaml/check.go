@@ -31,8 +31,13 @@ type Issue struct {
 // Check compares the document with the type that into points to, by the json
 // tags of its fields, and returns every issue in the order of lines.
 func (d Document) Check(into any) []Issue {
-	c := checker{merged: d.root.merged}
-	c.check(d.root, reflect.TypeOf(into).Elem(), "")
+	root := d.tree()
+	c := checker{merged: root.merged}
+	if root.unread {
+		c.add(WrongType, d.Line, "", "has too many aliases to be checked; write out what they stand for")
+		return c.issues
+	}
+	c.check(root, reflect.TypeOf(into).Elem(), "")
 	slices.SortStableFunc(c.issues, func(a, b Issue) int { return a.Line - b.Line })
 	return c.issues
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -41,8 +42,9 @@ func (e *SyntaxError) Error() string {
 type Document struct {
 	// Line is the line of the file at which the document starts, counted from 1.
 	Line int
-	root *node
 	json []byte
+	// tree parses the text again for its lines, when they are asked for.
+	tree func() *node
 }
 
 // Parse splits data at the document markers of YAML and parses each document
@@ -62,7 +64,7 @@ func Parse(data []byte) ([]Document, error) {
 		if err != nil {
 			return nil, err
 		}
-		if doc.root != nil {
+		if doc.json != nil {
 			docs = append(docs, doc)
 		}
 	}
@@ -110,23 +112,32 @@ func parseChunk(c chunk) (Document, error) {
 		return Document{}, nil
 	}
 	if text[0] == '{' && json.Valid(text) {
-		return Document{Line: c.line, root: parseJSON(c.text, c.line), json: text}, nil
+		tree := sync.OnceValue(func() *node { return parseJSON(c.text, c.line) })
+		return Document{Line: c.firstLine(), json: text, tree: tree}, nil
 	}
-	root, err := parseYAML(c.text, c.line)
-	if err == nil && root == nil {
+	converted, err := yaml.YAMLToJSON(c.text)
+	switch {
+	case err != nil && text[0] == '{':
+		return Document{}, jsonSyntaxError(c)
+	case err != nil:
+		return Document{}, yamlSyntaxError(err, c.line)
+	case string(converted) == "null":
 		return Document{}, nil
 	}
-	var converted []byte
-	if err == nil {
-		converted, err = yaml.YAMLToJSON(c.text)
+	tree := sync.OnceValue(func() *node { return parseYAML(c.text, c.line) })
+	return Document{Line: c.firstLine(), json: converted, tree: tree}, nil
+}
+
+// firstLine returns the first line that is not blank or a comment.
+func (c chunk) firstLine() int {
+	line := c.line
+	for text := range bytes.Lines(c.text) {
+		if text = bytes.TrimSpace(text); len(text) > 0 && text[0] != '#' {
+			break
+		}
+		line++
 	}
-	if err == nil {
-		return Document{Line: root.line, root: root, json: converted}, nil
-	}
-	if text[0] == '{' {
-		return Document{}, jsonSyntaxError(c)
-	}
-	return Document{}, yamlSyntaxError(err, c.line)
+	return line
 }
 
 func jsonSyntaxError(c chunk) *SyntaxError {
@@ -186,7 +197,7 @@ func (d Document) Decode(into any) error {
 // LineOf returns the line of the field at path, which is written like
 // "spec.containers[0].image" or "metadata.labels[app]". A field that is not in
 // the document has the line of the nearest one around it that is.
-func (d Document) LineOf(path string) int { return d.root.lineOf(path) }
+func (d Document) LineOf(path string) int { return d.tree().lineOf(path) }
 
 // Has reports whether the document states the field at path, be it null.
-func (d Document) Has(path string) bool { return d.root.has(path) }
+func (d Document) Has(path string) bool { return d.tree().has(path) }

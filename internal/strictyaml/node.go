@@ -35,6 +35,7 @@ type node struct {
 	items  []*node // of a sequence
 	value  any     // of a scalar: bool, int, int64, uint64, float64 or string
 	merged bool    // set on the root when a merge key may have joined mappings
+	unread bool    // set on the root when the document could not be read as a tree
 }
 
 // field is one entry of a mapping.

@@ -12,18 +12,16 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// parseYAML returns the tree of one document; nil for one that is null. Lines
+// parseYAML returns the tree of one document that is valid and not null. Lines
 // count from first.
-func parseYAML(text []byte, first int) (*node, error) {
+func parseYAML(text []byte, first int) *node {
 	var root *node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return nil, err
+	if err := yaml.Unmarshal(text, &root); err != nil || root == nil {
+		return &node{line: first, unread: true}
 	}
-	if root != nil {
-		root.shift(first - 1)
-		root.merged = bytes.Contains(text, []byte("<<"))
-	}
-	return root, nil
+	root.shift(first - 1)
+	root.merged = bytes.Contains(text, []byte("<<"))
+	return root
 }
 
 // shift moves the tree down by lines. A node that an alias repeats is a value of
@@ -45,28 +43,28 @@ func (n *node) shift(lines int) {
 // UnmarshalYAML fills the node from the parser. The parser tells lines in its
 // errors only, so that the node first asks for something it cannot get.
 func (n *node) UnmarshalYAML(unmarshal func(any) error) error {
-	n.line = lineFrom(unmarshal)
-
-	var fields map[*key]*node
-	err := unmarshal(&fields)
-	if err == nil && fields != nil {
-		n.kind = mapping
+	n.line, n.kind = placeOf(unmarshal)
+	if n.kind == scalar {
+		if err := unmarshal(&n.value); err != nil {
+			return err
+		}
+		switch n.value.(type) { // a tag hid what it is
+		case map[any]any:
+			n.kind, n.value = mapping, nil
+		case []any:
+			n.kind, n.value = sequence, nil
+		}
+	}
+	switch n.kind {
+	case mapping:
+		var fields map[*key]*node
+		err := unmarshal(&fields)
 		n.setFields(fields)
-		return nil
-	}
-	if fatal(err) {
 		return err
+	case sequence:
+		return unmarshal(&n.items)
 	}
-	err = unmarshal(&n.items)
-	if err == nil {
-		n.kind = sequence
-		return nil
-	}
-	if fatal(err) {
-		return err
-	}
-	n.items = nil
-	return unmarshal(&n.value)
+	return nil
 }
 
 func (n *node) setFields(fields map[*key]*node) {
@@ -94,7 +92,7 @@ type key struct {
 
 // UnmarshalYAML takes any scalar for a name, as the API machinery does.
 func (k *key) UnmarshalYAML(unmarshal func(any) error) error {
-	k.line = lineFrom(unmarshal)
+	k.line, _ = placeOf(unmarshal)
 	var v any
 	if err := unmarshal(&v); err != nil {
 		return err
@@ -116,27 +114,23 @@ func (k *key) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
-// lineFrom asks the parser for a value that no node can give, and reads the line
-// in its complaint: "line 3: cannot unmarshal !!str `x` into chan struct {}". It
-// returns 0 when there is none.
-func lineFrom(unmarshal func(any) error) int {
+// placeOf asks the parser for a value that no node can give, and reads the answer
+// in its complaint, "line 3: cannot unmarshal !!map into chan struct {}": the line
+// and, but for a node with a tag of its own, the kind.
+func placeOf(unmarshal func(any) error) (line int, k kind) {
 	var impossible chan struct{}
 	mismatch, ok := errors.AsType[*yaml.TypeError](unmarshal(&impossible))
 	if !ok || len(mismatch.Errors) == 0 {
-		return 0
+		return 0, scalar
 	}
-	line, _, _ := cutLine(mismatch.Errors[0])
-	return line
-}
-
-// fatal tells an error of the whole document (excessive aliasing) from the
-// answer that a node has another kind.
-func fatal(err error) bool {
-	if err == nil {
-		return false
+	line, reason, _ := cutLine(mismatch.Errors[0])
+	switch {
+	case strings.HasPrefix(reason, "cannot unmarshal !!map into"):
+		k = mapping
+	case strings.HasPrefix(reason, "cannot unmarshal !!seq into"):
+		k = sequence
 	}
-	_, mismatch := errors.AsType[*yaml.TypeError](err)
-	return !mismatch
+	return line, k
 }
 
 // parseJSON returns the tree of one valid JSON document.

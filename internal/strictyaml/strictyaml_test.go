@@ -133,6 +133,7 @@ func TestCheck(t *testing.T) {
 			name: "duplicate in JSON", text: "{\"metadata\": {\"name\": \"a\",\n\"name\": \"b\"}}",
 			want: []Issue{{Duplicate, 2, "metadata.name", "set twice, first on line 1; the last one counts"}},
 		},
+		{name: "tags", text: "metadata: !!map {name: !!str 1}\ncontainers: !list [!one {image: b}]\n"},
 		{name: "merge keys may repeat", text: "metadata: &m {name: a}\ncontainers:\n- <<: {image: x}\n  image: b\n"},
 		{
 			name: "every wrong type", text: "metadata: []\ncontainers:\n- image: 1\n  ports: [x, 99999999999]\n  tty: maybe\n  limit: {cpu: bad}\n- 7\n",
