@@ -58,7 +58,7 @@ func volumeMount(pod *corev1.Pod, v *corev1.Volume, vm *corev1.VolumeMount, node
 	}
 	if h := v.HostPath; h != nil {
 		m.HostPath = h.Path
-		p := Path{Kind: UserPath, Path: h.Path}
+		p := Path{Kind: UserPath, Path: h.Path, Volume: v.Name}
 		if h.Type != nil {
 			p.Type = *h.Type
 		}

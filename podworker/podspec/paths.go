@@ -44,6 +44,8 @@ type Path struct {
 	Mode fs.FileMode
 	// Content is what an OwnFile holds.
 	Content []byte
+	// Volume is the volume of the pod that a UserPath is.
+	Volume string
 	// Type is the type of a UserPath; empty: nothing is checked.
 	Type corev1.HostPathType
 }

@@ -86,6 +86,10 @@ func TestHostPathOfTheWrongType(t *testing.T) {
 		if w == nil || !strings.Contains(w.Message, "hostPath type check failed: "+host+" is not a directory") {
 			t.Errorf("state is %+v, want the failed check", w)
 		}
+		want := `files Warning FailedMount: MountVolume.SetUp failed for volume "host" : hostPath type check failed: ` + host + " is not a directory"
+		if got := a.told("FailedMount"); len(got) == 0 || strings.Join(strings.Fields(got[0]), " ") != want {
+			t.Errorf("events: %q, want %q", got, want)
+		}
 		if got := len(m.Calls("CreateContainer")); got != 0 {
 			t.Errorf("%d containers created, want none", got)
 		}

@@ -68,14 +68,17 @@ func (b *batch) inspect(ctx context.Context, c *corev1.Container, spec *runtimea
 		return nil, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("inspect image %q: %w", c.Image, err)
-		b.warning(c, "InspectFailed", err.Error())
-		return nil, &startError{reason: reasonInspect, err: err}
+		return nil, b.inspectFailed(c, fmt.Errorf("inspect image %q: %w", c.Image, err))
 	}
 	if resp.GetImage().GetId() == "" {
 		return nil, nil
 	}
 	return resp.GetImage(), nil
+}
+
+func (b *batch) inspectFailed(c *corev1.Container, err error) *startError {
+	b.warning(c, "InspectFailed", err.Error())
+	return &startError{reason: reasonInspect, err: err}
 }
 
 // pullBackoff fails while the last failed pull of the image is too recent.
@@ -106,6 +109,10 @@ func (b *batch) pull(ctx context.Context, c *corev1.Container, spec *runtimeapi.
 	delete(b.record.pulls, c.Image)
 	took := time.Since(began).Truncate(time.Millisecond)
 	found, failure := b.inspect(ctx, c, &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: c.Image})
+	if failure == nil && found == nil {
+		// Without the image nobody knows the user it asks for.
+		failure = b.inspectFailed(c, fmt.Errorf("image %q was pulled as %s, which the runtime does not know", c.Image, ref))
+	}
 	if failure != nil {
 		return image{}, failure
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
@@ -103,6 +104,26 @@ func TestPullIsWaitedForWithoutSecondPull(t *testing.T) {
 		}
 		if got := len(m.Calls("PullImage")); got != 1 {
 			t.Errorf("%d pulls, want 1", got)
+		}
+	})
+}
+
+// TestPulledImageIsUnknown has a runtime that forgets an image at once: nobody would
+// know whether the container has to run as root.
+func TestPulledImageIsUnknown(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		m.SetImage(runtimetest.Image{Name: "img.example/new:2", Pull: &runtimetest.Pull{}})
+		m.Inject("ImageStatus", runtimetest.Fault{Edit: func(resp protoMessage) { resp.(*runtimeapi.ImageStatusResponse).Image = nil }})
+		a := m.agent(t)
+		pod := newPod("web", corev1.Container{Name: "app", Image: "img.example/new:2"})
+		a.add(pod)
+		pass(5 * time.Second)
+		if w := a.status(pod).ContainerStatuses[0].State.Waiting; w == nil || w.Reason != "ImageInspectError" {
+			t.Errorf("state is %+v, want ImageInspectError", w)
+		}
+		if got := len(m.Calls("CreateContainer")); got != 0 {
+			t.Errorf("%d containers created, want none", got)
 		}
 	})
 }

@@ -20,6 +20,19 @@ const (
 	userFileMode = 0o644
 )
 
+// volumeError says that a volume of the pod cannot be mounted.
+type volumeError struct {
+	volume string
+	err    error
+}
+
+// Error has the words of the kubelet's event.
+func (e *volumeError) Error() string {
+	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.volume, e.err)
+}
+
+func (e *volumeError) Unwrap() error { return e.err }
+
 // fulfil makes what a configuration relies on, in order.
 func fulfil(paths []podspec.Path) error {
 	for i := range paths {
@@ -31,7 +44,9 @@ func fulfil(paths []podspec.Path) error {
 		case podspec.OwnFile:
 			err = ownFile(p)
 		case podspec.UserPath:
-			err = userPath(p)
+			if err := userPath(p); err != nil {
+				return &volumeError{volume: p.Volume, err: err}
+			}
 		}
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,9 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 		err = fulfil(spec.Paths)
 	}
 	if err != nil {
+		if failed, ok := errors.AsType[*volumeError](err); ok {
+			b.syncer.warning(b.pod, "", "FailedMount", failed.Error())
+		}
 		return b.fail(ctx, c, reasonConfig, err)
 	}
 	id, err := b.createContainer(ctx, spec.Config)
