@@ -23,9 +23,8 @@ type agent struct {
 	log     *slog.Logger
 	catalog *catalog
 	memory  *memory
-	// seen beats when the runtime answers, ready when it says it is ready.
+	// seen beats when the runtime answers.
 	seen    *pulse
-	ready   pulse
 	runtime Runtime
 	source  Source
 	syncer  *podsync.Syncer
@@ -35,10 +34,17 @@ type agent struct {
 	takeOver bool
 	// snapshot is what the runtime last showed; not nil while the source runs.
 	snapshot atomic.Pointer[runtime.Snapshot]
-	// complained has the pods whose call is out for too long, conditions what the
-	// runtime last said of itself. They belong to relist.
-	complained map[types.UID]time.Time
+	told     told
+}
+
+// told is what relist has logged, so that it logs changes only.
+type told struct {
+	// ready beats when the runtime says it is ready.
+	ready pulse
+	// conditions are what the runtime last said of itself.
 	conditions map[string]bool
+	// hung are the pods whose call is out for too long, and since when.
+	hung map[types.UID]time.Time
 }
 
 // lateAgent is an agent that exists once the runtime has answered.
@@ -52,16 +58,15 @@ func (l *lateAgent) get() *agent { return l.p.Load() }
 // newAgent puts the parts together.
 func newAgent(n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, error) {
 	a := &agent{
-		log:        n.log,
-		catalog:    n.catalog,
-		memory:     mem,
-		seen:       &n.runtimeSeen,
-		runtime:    rt,
-		source:     n.source,
-		instance:   sync.Node.Instance,
-		takeOver:   n.cfg.TakeOver,
-		complained: map[types.UID]time.Time{},
-		conditions: map[string]bool{},
+		log:      n.log,
+		catalog:  n.catalog,
+		memory:   mem,
+		seen:     &n.runtimeSeen,
+		runtime:  rt,
+		source:   n.source,
+		instance: sync.Node.Instance,
+		takeOver: n.cfg.TakeOver,
+		told:     told{conditions: map[string]bool{}},
 	}
 	sync.OnStatus = n.catalog.setStatus
 	sync.OnEvent = a.tell

@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/nodekit-go/nodekit/allocatable/config"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
@@ -48,7 +49,8 @@ type Source interface {
 // Config configures a Node. Kubelet and Name are required; every other field
 // replaces a part or a default.
 type Config struct {
-	// Kubelet is the configuration as allocatable/config loads it, with defaults.
+	// Kubelet is the configuration; empty fields have the kubelet's defaults. Honoured
+	// lists the fields that matter.
 	Kubelet *kubeletconfig.KubeletConfiguration
 	// Name is the name of the node; it becomes part of the names of static pods.
 	Name string
@@ -86,6 +88,8 @@ func (c Config) validate() (Config, error) {
 	case c.Name == "":
 		return c, errors.New("node: Config.Name is empty, want the name of the node")
 	}
+	c.Kubelet = c.Kubelet.DeepCopy()
+	config.SetDefaults(c.Kubelet)
 	if c.Root == "" {
 		c.Root = podspec.DefaultRoot
 	}

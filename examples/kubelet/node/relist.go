@@ -141,12 +141,12 @@ func (a *agent) askStatus(ctx context.Context) {
 	for _, c := range st.GetStatus().GetConditions() {
 		problem := problemOf(c)
 		if c.GetType() == runtimeapi.RuntimeReady {
-			a.ready.beat(time.Now(), problem)
+			a.told.ready.beat(time.Now(), problem)
 		}
-		if a.conditions[c.GetType()] == c.GetStatus() {
+		if a.told.conditions[c.GetType()] == c.GetStatus() {
 			continue
 		}
-		a.conditions[c.GetType()] = c.GetStatus()
+		a.told.conditions[c.GetType()] = c.GetStatus()
 		if problem != nil {
 			a.log.Warn("container runtime is not ready", "err", problem)
 		} else {
@@ -165,15 +165,15 @@ func problemOf(c *runtimeapi.RuntimeCondition) error {
 
 // complain logs each call for a pod that is out for too long, once.
 func (a *agent) complain(now time.Time) {
-	busy := map[types.UID]time.Time{}
+	hung := map[types.UID]time.Time{}
 	for uid, s := range a.pool.All() {
 		if s.BusySince.IsZero() || now.Sub(s.BusySince) < hungAfter+s.Termination.Grace {
 			continue
 		}
-		busy[uid] = s.BusySince
-		if a.complained[uid] != s.BusySince {
+		hung[uid] = s.BusySince
+		if a.told.hung[uid] != s.BusySince {
 			a.log.Warn("pod hangs", "uid", string(uid), "phase", s.Phase.String(), "since", s.BusySince)
 		}
 	}
-	a.complained = busy
+	a.told.hung = hung
 }

@@ -96,7 +96,7 @@ func listen(ctx context.Context, network, address string) (net.Listener, error) 
 
 // healthAddress returns where /healthz is served; empty: nowhere.
 func healthAddress(k *kubeletconfig.KubeletConfiguration) string {
-	if k.HealthzPort == nil || *k.HealthzPort == 0 {
+	if *k.HealthzPort == 0 {
 		return ""
 	}
 	return net.JoinHostPort(k.HealthzBindAddress, strconv.Itoa(int(*k.HealthzPort)))
@@ -133,7 +133,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 	if limit := k.CrashLoopBackOff.MaxContainerRestartPeriod; limit != nil {
 		c.MaxBackoff = limit.Duration
 	}
-	if k.PodLogsDir == "" || k.PodLogsDir == podspec.DefaultLogs {
+	if k.PodLogsDir == podspec.DefaultLogs {
 		// Log collectors look there for the pods of the machine, not for those of a
 		// node beside it that keeps its logs elsewhere.
 		c.LogLinks = logLinks
@@ -161,24 +161,12 @@ func thisHost(k *kubeletconfig.KubeletConfiguration) (*podspec.Node, error) {
 	if node.Hosts, err = os.ReadFile("/etc/hosts"); ignoreMissing(err) != nil {
 		return nil, fmt.Errorf("read the node's hosts file: %w", err)
 	}
-	if path := resolvConf(k); path != "" {
-		content, err := os.ReadFile(path)
+	if path := k.ResolverConfig; path != nil && *path != "" {
+		content, err := os.ReadFile(*path)
 		if err != nil {
 			return nil, fmt.Errorf("read resolvConf of the kubelet's configuration: %w", err)
 		}
 		node.DNS.Host = podspec.ParseResolvConf(content)
 	}
 	return node, nil
-}
-
-// defaultResolvConf is the default of the field resolvConf.
-const defaultResolvConf = "/etc/resolv.conf"
-
-// resolvConf returns the path of the node's resolver configuration; empty: pods get
-// none of it.
-func resolvConf(k *kubeletconfig.KubeletConfiguration) string {
-	if k.ResolverConfig == nil {
-		return defaultResolvConf
-	}
-	return *k.ResolverConfig
 }
