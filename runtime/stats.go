@@ -19,8 +19,8 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 	return resp.GetStats(), nil
 }
 
-// ListContainerStats returns the usage of the running containers that match filter;
-// nil means all.
+// ListContainerStats returns the usage of the containers that match filter; nil means
+// all. Those that do not run may be among them, without CPU and memory.
 func (c *Client) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
 	resp, err := call(ctx, c, c.op("ListContainerStats", ""), c.runtime.ListContainerStats,
 		&runtimeapi.ListContainerStatsRequest{Filter: filter})

@@ -121,8 +121,10 @@ func TestExit(t *testing.T) {
 		}
 		elapse(time.Minute)
 		next := w.start(sandbox, containerConfig("app", 1))
-		if got, err := w.server.ContainerID("default/web", "app"); err != nil || got != next {
-			t.Errorf("id of the newest container is %q, %v, want %q", got, err, next)
+		for range 20 {
+			if got, err := w.server.ContainerID("default/web", "app"); err != nil || got != next {
+				t.Errorf("id of the newest container is %q, %v, want %q", got, err, next)
+			}
 		}
 	})
 }

@@ -57,6 +57,20 @@ func TestRestartThatForgets(t *testing.T) {
 	})
 }
 
+func TestForgetEndsCallsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, runtimetest.Config{})
+		w.server.SetLives("app", runtimetest.Life{IgnoreTerm: true})
+		id := w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
+		time.AfterFunc(time.Second, w.server.Forget)
+		began := time.Now()
+		w.must(w.client.StopContainer(t.Context(), id, 600))
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the stop of a container that was forgotten after a second took %v", took)
+		}
+	})
+}
+
 func TestCloseEndsRunningContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, runtimetest.Config{})

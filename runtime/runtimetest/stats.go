@@ -26,15 +26,15 @@ func (s *runtimeService) ContainerStats(_ context.Context, req *runtimeapi.Conta
 	return &runtimeapi.ContainerStatsResponse{Stats: c.statsLocked()}, nil
 }
 
-// ListContainerStats implements CRI.
+// ListContainerStats implements CRI. As in containerd, containers that do not run are
+// listed without CPU and memory.
 func (s *runtimeService) ListContainerStats(_ context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	f := req.GetFilter()
 	resp := &runtimeapi.ListContainerStatsResponse{}
 	for _, c := range s.world.containers {
-		if !c.running() ||
-			(f.GetId() != "" && f.GetId() != c.id) ||
+		if (f.GetId() != "" && f.GetId() != c.id) ||
 			(f.GetPodSandboxId() != "" && f.GetPodSandboxId() != c.sandbox.id) ||
 			!matchLabels(f.GetLabelSelector(), c.config.GetLabels()) {
 			continue
