@@ -182,13 +182,30 @@ func collect(v reflect.Value, prefix string, honoured []string, fields *[]string
 		path := prefix + name
 		value := reflect.Indirect(v.Field(i))
 		switch {
-		case v.Field(i).IsZero() || slices.Contains(honoured, path):
+		case isEmpty(v.Field(i)) || slices.Contains(honoured, path):
 		case value.Kind() == reflect.Struct && entered(path, honoured):
 			collect(value, path+".", honoured, fields)
 		default:
 			*fields = append(*fields, path)
 		}
 	}
+}
+
+// isEmpty goes into structs, because a quantity that is written as "0" differs from
+// one that is not written.
+func isEmpty(v reflect.Value) bool {
+	if z, ok := v.Addr().Interface().(interface{ IsZero() bool }); ok {
+		return z.IsZero()
+	}
+	if v.Kind() != reflect.Struct {
+		return v.IsZero()
+	}
+	for _, f := range v.Fields() {
+		if !isEmpty(f) {
+			return false
+		}
+	}
+	return true
 }
 
 func entered(path string, honoured []string) bool {

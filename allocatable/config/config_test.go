@@ -94,6 +94,63 @@ func TestLoadReportsWhatIsInVain(t *testing.T) {
 	}
 }
 
+func TestFileOfAClusterInstallerHasNoErrors(t *testing.T) {
+	// Installers print every field, most of them empty.
+	const text = head + `authentication:
+  anonymous: {enabled: false}
+  webhook: {cacheTTL: 0s, enabled: true}
+  x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}
+authorization:
+  mode: Webhook
+  webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 0s}
+cgroupDriver: systemd
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+containerRuntimeEndpoint: ""
+cpuManagerReconcilePeriod: 0s
+crashLoopBackOff: {}
+evictionPressureTransitionPeriod: 0s
+fileCheckFrequency: 0s
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+httpCheckFrequency: 0s
+imageMaximumGCAge: 0s
+imageMinimumGCAge: 0s
+logging:
+  flushFrequency: 0
+  options: {json: {infoBufferSize: "0"}, text: {infoBufferSize: "0"}}
+  verbosity: 0
+memorySwap: {}
+nodeStatusReportFrequency: 0s
+nodeStatusUpdateFrequency: 0s
+rotateCertificates: true
+runtimeRequestTimeout: 0s
+shutdownGracePeriod: 0s
+staticPodPath: /etc/kubernetes/manifests
+streamingConnectionIdleTimeout: 0s
+syncFrequency: 0s
+volumeStatsAggPeriod: 0s
+`
+	cfg, problems, err := Load([]byte(text), honoured())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.Severity.String()+" "+p.Field)
+	}
+	want := []string{
+		"warning authentication.anonymous", "warning authentication.webhook", "warning authorization", "warning cgroupDriver",
+		"warning clusterDNS", "warning clusterDomain", "warning rotateCertificates",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if cfg.ContainerRuntimeEndpoint == "" || cfg.FileCheckFrequency.Duration == 0 {
+		t.Error("empty fields did not get their defaults")
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	tests := []struct {
 		name, text, want string
