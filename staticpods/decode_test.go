@@ -342,3 +342,14 @@ spec:
 		t.Errorf("UID %s, want %s", got, want)
 	}
 }
+
+func TestLongListsOfProblemsAreCutInTheError(t *testing.T) {
+	_, err := Decode([]byte(plain+strings.Repeat("  - {name: app, image: i}\n", 15)), "node-a")
+	bad, ok := errors.AsType[*InvalidError](err)
+	if !ok || len(bad.Problems) != 15 {
+		t.Fatalf("error %v, want 15 problems", err)
+	}
+	if !strings.HasSuffix(err.Error(), "; and 5 more") {
+		t.Errorf("the error ends with %q", err.Error()[len(err.Error())-40:])
+	}
+}

@@ -10,20 +10,20 @@ import (
 // The defaults of the Pod API, version v1
 // (https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1).
 const (
-	defaultGraceSeconds  = 30
-	defaultProbeTimeout  = 1
-	defaultProbePeriod   = 10
-	defaultProbeSuccess  = 1
-	defaultProbeFailure  = 3
-	defaultFileMode      = 0o644
-	defaultTokenSeconds  = 3600
-	fieldRefVersion      = "v1"
-	defaultISCSIDriver   = "default"
-	defaultRBDPool       = "rbd"
-	defaultRBDUser       = "admin"
-	defaultRBDKeyring    = "/etc/ceph/keyring"
-	defaultScaleIOMode   = "ThinProvisioned"
-	defaultScaleIOFSType = "xfs"
+	defaultGraceSeconds   = 30
+	defaultProbeTimeout   = 1
+	defaultProbePeriod    = 10
+	defaultProbeSuccess   = 1
+	defaultProbeFailure   = 3
+	defaultFileMode       = 0o644
+	defaultTokenSeconds   = 3600
+	fieldRefVersion       = "v1"
+	defaultISCSIInterface = "default"
+	defaultRBDPool        = "rbd"
+	defaultRBDUser        = "admin"
+	defaultRBDKeyring     = "/etc/ceph/keyring"
+	defaultScaleIOMode    = "ThinProvisioned"
+	defaultScaleIOFSType  = "xfs"
 )
 
 // setDefault fills *field when it is empty.
@@ -57,22 +57,26 @@ func defaultPod(pod *corev1.Pod) {
 		defaultVolume(&s.Volumes[i])
 	}
 	for i := range s.InitContainers {
-		defaultContainer(&s.InitContainers[i], s.HostNetwork)
+		defaultContainer(&s.InitContainers[i])
 	}
 	for i := range s.Containers {
-		defaultContainer(&s.Containers[i], s.HostNetwork)
+		defaultContainer(&s.Containers[i])
+	}
+	if s.HostNetwork {
+		eachContainer(s, func(_ string, c *corev1.Container) {
+			for i := range c.Ports {
+				setDefault(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
+			}
+		})
 	}
 }
 
-func defaultContainer(c *corev1.Container, hostNetwork bool) {
+func defaultContainer(c *corev1.Container) {
 	setDefault(&c.ImagePullPolicy, pullPolicyOf(c.Image))
 	setDefault(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	setDefault(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	for i := range c.Ports {
 		setDefault(&c.Ports[i].Protocol, corev1.ProtocolTCP)
-		if hostNetwork {
-			setDefault(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
-		}
 	}
 	for i := range c.Env {
 		defaultEnv(c.Env[i].ValueFrom)
@@ -206,7 +210,7 @@ func defaultProjected(p *corev1.ProjectedVolumeSource) {
 // defaultRemoteVolume fills the volume types of storage on the network.
 func defaultRemoteVolume(s *corev1.VolumeSource) {
 	if v := s.ISCSI; v != nil {
-		setDefault(&v.ISCSIInterface, defaultISCSIDriver)
+		setDefault(&v.ISCSIInterface, defaultISCSIInterface)
 	}
 	if v := s.RBD; v != nil {
 		setDefault(&v.RBDPool, defaultRBDPool)

@@ -36,11 +36,18 @@ type InvalidError struct {
 	Problems []Problem
 }
 
-// Error returns the problems, separated by semicolons.
+// shown is how many problems an error spells out.
+const shown = 10
+
+// Error returns the first ten problems, separated by semicolons, and the number
+// of the others.
 func (e *InvalidError) Error() string {
-	texts := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		texts[i] = p.String()
+	var texts []string
+	for _, p := range e.Problems[:min(shown, len(e.Problems))] {
+		texts = append(texts, p.String())
+	}
+	if more := len(e.Problems) - shown; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(texts, "; ")
 }

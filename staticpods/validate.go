@@ -233,7 +233,7 @@ func validateSeccomp(f *findings, path string, p *corev1.SeccompProfile) {
 	}
 	oneOf(f, path+".type", p.Type,
 		corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined, corev1.SeccompProfileTypeLocalhost)
-	validateLocalhost(f, path, p.Type == corev1.SeccompProfileTypeLocalhost, p.LocalhostProfile)
+	validateLocalhost(f, path, string(p.Type), p.LocalhostProfile)
 }
 
 func validateAppArmor(f *findings, path string, p *corev1.AppArmorProfile) {
@@ -245,10 +245,12 @@ func validateAppArmor(f *findings, path string, p *corev1.AppArmorProfile) {
 	}
 	oneOf(f, path+".type", p.Type,
 		corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined, corev1.AppArmorProfileTypeLocalhost)
-	validateLocalhost(f, path, p.Type == corev1.AppArmorProfileTypeLocalhost, p.LocalhostProfile)
+	validateLocalhost(f, path, string(p.Type), p.LocalhostProfile)
 }
 
-func validateLocalhost(f *findings, path string, want bool, profile *string) {
+// validateLocalhost checks the profile that goes with the type of one.
+func validateLocalhost(f *findings, path, kind string, profile *string) {
+	want := kind == string(corev1.SeccompProfileTypeLocalhost) // AppArmor has the same word
 	switch {
 	case want && (profile == nil || *profile == ""):
 		f.add(path+".localhostProfile", "required with type Localhost")

@@ -19,15 +19,24 @@ func validateContainers(f *findings, s *corev1.PodSpec) {
 	for i := range s.Volumes {
 		volumes[i] = s.Volumes[i].Name
 	}
-	eachContainer(s, func(path string, c *corev1.Container, init bool) {
+	eachContainer(s, func(path string, c *corev1.Container) {
 		validateUnique(f, path+".name", c.Name, names)
 		validateContainer(f, path, c)
-		validatePorts(f, path, c.Ports, s.HostNetwork)
+		validatePorts(f, path, c.Ports)
+		if s.HostNetwork {
+			validateNodePorts(f, path, c.Ports)
+		}
 		validateHostPorts(f, path, c.Ports, hostPorts)
 		validateMounts(f, path, c, volumes)
-		validateRestart(f, path, c, init)
+		if c.RestartPolicy != nil {
+			oneOf(f, path+".restartPolicy", *c.RestartPolicy,
+				corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyOnFailure, corev1.ContainerRestartPolicyNever)
+		}
 		validateProbes(f, path, c)
 	})
+	for i := range s.InitContainers {
+		validateInit(f, at("spec.initContainers", i), &s.InitContainers[i])
+	}
 }
 
 func validateContainer(f *findings, path string, c *corev1.Container) {
@@ -48,7 +57,7 @@ func validatePullPolicy(f *findings, path string, p corev1.PullPolicy) {
 	oneOf(f, path, p, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 }
 
-func validatePorts(f *findings, path string, ports []corev1.ContainerPort, hostNetwork bool) {
+func validatePorts(f *findings, path string, ports []corev1.ContainerPort) {
 	names := map[string]bool{}
 	for i, p := range ports {
 		at := at(path+".ports", i)
@@ -67,13 +76,19 @@ func validatePorts(f *findings, path string, ports []corev1.ContainerPort, hostN
 		if p.HostPort != 0 {
 			f.addAll(at+".hostPort", validation.IsValidPortNum(int(p.HostPort)))
 		}
-		if hostNetwork && p.HostPort != p.ContainerPort {
-			f.add(at+".hostPort", "is %d, must be the containerPort %d with hostNetwork", p.HostPort, p.ContainerPort)
-		}
 		if p.HostIP != "" {
 			validateIP(f, at+".hostIP", p.HostIP)
 		}
 		oneOf(f, at+".protocol", p.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+	}
+}
+
+// validateNodePorts checks the ports of a pod in the node's network.
+func validateNodePorts(f *findings, path string, ports []corev1.ContainerPort) {
+	for i, p := range ports {
+		if p.HostPort != p.ContainerPort {
+			f.add(at(path+".ports", i)+".hostPort", "is %d, must be the containerPort %d with hostNetwork", p.HostPort, p.ContainerPort)
+		}
 	}
 }
 
@@ -140,7 +155,7 @@ func validateResources(f *findings, path string, r *corev1.ResourceRequirements)
 			if q.Sign() < 0 {
 				f.add(field, "is %s, must not be negative", q.String())
 			}
-			if isWhole(name) && q.MilliValue()%1000 != 0 {
+			if isCounted(name) && q.MilliValue()%1000 != 0 {
 				f.add(field, "is %s, must be a whole number", q.String())
 			}
 		}
@@ -151,9 +166,9 @@ func validateResources(f *findings, path string, r *corev1.ResourceRequirements)
 		switch {
 		case limited && request.Cmp(limit) > 0:
 			f.add(field, "is %s, more than the limit %s", request.String(), limit.String())
-		case isFixed(name) && !limited:
+		case isCounted(name) && !limited:
 			f.add(field, "needs a limit: %s cannot be overcommitted", name)
-		case isFixed(name) && request.Cmp(limit) != 0:
+		case isCounted(name) && request.Cmp(limit) != 0:
 			f.add(field, "is %s, must be the limit %s: %s cannot be overcommitted", request.String(), limit.String(), name)
 		}
 	}
@@ -175,11 +190,11 @@ func isHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-func isExtended(name corev1.ResourceName) bool { return strings.Contains(string(name), "/") }
-
-func isWhole(name corev1.ResourceName) bool { return isExtended(name) || isHugePages(name) }
-
-func isFixed(name corev1.ResourceName) bool { return isWhole(name) }
+// isCounted is true for resources that come in whole pieces and cannot be
+// overcommitted: huge pages and extended resources.
+func isCounted(name corev1.ResourceName) bool {
+	return isHugePages(name) || strings.Contains(string(name), "/")
+}
 
 func validateMounts(f *findings, path string, c *corev1.Container, volumes []string) {
 	paths := map[string]bool{}
@@ -248,7 +263,7 @@ func validatePropagation(f *findings, path string, m corev1.VolumeMount, sc *cor
 // warnRelativeMounts names mount paths without a leading slash: the API takes
 // them, and runtimes read them from the root.
 func warnRelativeMounts(vain *findings, pod *corev1.Pod) {
-	eachContainer(&pod.Spec, func(path string, c *corev1.Container, _ bool) {
+	eachContainer(&pod.Spec, func(path string, c *corev1.Container) {
 		for i, m := range c.VolumeMounts {
 			if m.MountPath != "" && !strings.HasPrefix(m.MountPath, "/") {
 				vain.add(at(path+".volumeMounts", i)+".mountPath", "is %q, not an absolute path; it is mounted at %q", m.MountPath, "/"+m.MountPath)
@@ -257,13 +272,9 @@ func warnRelativeMounts(vain *findings, pod *corev1.Pod) {
 	})
 }
 
-func validateRestart(f *findings, path string, c *corev1.Container, init bool) {
-	if c.RestartPolicy != nil {
-		oneOf(f, path+".restartPolicy", *c.RestartPolicy,
-			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyOnFailure, corev1.ContainerRestartPolicyNever)
-	}
-	sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-	if !init || sidecar {
+// validateInit refuses what only a container that goes on running can have.
+func validateInit(f *findings, path string, c *corev1.Container) {
+	if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
 		return
 	}
 	for _, p := range []struct {
@@ -304,9 +315,12 @@ func validateSecurity(f *findings, path string, c *corev1.SecurityContext) {
 }
 
 func validateProbes(f *findings, path string, c *corev1.Container) {
-	validateProbe(f, path+".livenessProbe", c.LivenessProbe, true)
-	validateProbe(f, path+".startupProbe", c.StartupProbe, true)
-	validateProbe(f, path+".readinessProbe", c.ReadinessProbe, false)
+	validateProbe(f, path+".readinessProbe", c.ReadinessProbe)
+	if p := c.ReadinessProbe; p != nil && p.TerminationGracePeriodSeconds != nil {
+		f.add(path+".readinessProbe.terminationGracePeriodSeconds", "is for liveness and startup probes only")
+	}
+	validateStopping(f, path+".livenessProbe", c.LivenessProbe)
+	validateStopping(f, path+".startupProbe", c.StartupProbe)
 	if c.Lifecycle == nil {
 		return
 	}
@@ -314,8 +328,21 @@ func validateProbes(f *findings, path string, c *corev1.Container) {
 	validateHandler(f, path+".lifecycle.preStop", c.Lifecycle.PreStop)
 }
 
-// validateProbe checks a probe; once is true where one success must be enough.
-func validateProbe(f *findings, path string, p *corev1.Probe, once bool) {
+// validateStopping checks a probe that may stop its container.
+func validateStopping(f *findings, path string, p *corev1.Probe) {
+	validateProbe(f, path, p)
+	if p == nil {
+		return
+	}
+	if p.SuccessThreshold != 1 {
+		f.add(path+".successThreshold", "is %d, must be 1", p.SuccessThreshold)
+	}
+	if g := p.TerminationGracePeriodSeconds; g != nil && *g < 1 {
+		f.add(path+".terminationGracePeriodSeconds", "is %d, must be 1 or more", *g)
+	}
+}
+
+func validateProbe(f *findings, path string, p *corev1.Probe) {
 	if p == nil {
 		return
 	}
@@ -335,12 +362,6 @@ func validateProbe(f *findings, path string, p *corev1.Probe, once bool) {
 		if n.value < 0 {
 			f.add(path+"."+n.name, "is %d, must not be negative", n.value)
 		}
-	}
-	if once && p.SuccessThreshold != 1 {
-		f.add(path+".successThreshold", "is %d, must be 1", p.SuccessThreshold)
-	}
-	if g := p.TerminationGracePeriodSeconds; g != nil && (*g < 1 || !once) {
-		f.add(path+".terminationGracePeriodSeconds", "must be 1 or more, and is for liveness and startup probes only")
 	}
 	validateActions(f, path, p.Exec, p.HTTPGet, p.TCPSocket)
 	if p.GRPC != nil {

@@ -30,7 +30,7 @@ func validateStatic(f *findings, pod *corev1.Pod) {
 			staticProjected(f, fmt.Sprintf("spec.volumes[%d].projected", i), p)
 		}
 	}
-	eachContainer(s, func(path string, c *corev1.Container, _ bool) { staticEnv(f, path, c) })
+	eachContainer(s, func(path string, c *corev1.Container) { staticEnv(f, path, c) })
 	if _, ok := pod.Annotations[annotationMirror]; ok {
 		f.add("metadata.annotations["+annotationMirror+"]", "marks the mirror pod of a static pod; remove it")
 	}
@@ -123,14 +123,14 @@ func staticEnv(f *findings, path string, c *corev1.Container) {
 	}
 }
 
-// eachContainer calls fn for every container of the pod with its path in the
-// manifest; init is true for init containers.
-func eachContainer(s *corev1.PodSpec, fn func(path string, c *corev1.Container, init bool)) {
+// eachContainer calls fn for every container of the pod, init containers first,
+// with its path in the manifest.
+func eachContainer(s *corev1.PodSpec, fn func(path string, c *corev1.Container)) {
 	for i := range s.InitContainers {
-		fn(fmt.Sprintf("spec.initContainers[%d]", i), &s.InitContainers[i], true)
+		fn(at("spec.initContainers", i), &s.InitContainers[i])
 	}
 	for i := range s.Containers {
-		fn(fmt.Sprintf("spec.containers[%d]", i), &s.Containers[i], false)
+		fn(at("spec.containers", i), &s.Containers[i])
 	}
 }
 
