@@ -194,11 +194,11 @@ func collect(v reflect.Value, prefix string, honoured []string, fields *[]string
 // isEmpty goes into structs, because a quantity that is written as "0" differs from
 // one that is not written.
 func isEmpty(v reflect.Value) bool {
-	if z, ok := v.Addr().Interface().(interface{ IsZero() bool }); ok {
-		return z.IsZero()
-	}
-	if v.Kind() != reflect.Struct {
+	if !v.CanInterface() || v.Kind() != reflect.Struct {
 		return v.IsZero()
+	}
+	if z, ok := reflect.TypeAssert[interface{ IsZero() bool }](v.Addr()); ok {
+		return z.IsZero()
 	}
 	for _, f := range v.Fields() {
 		if !isEmpty(f) {
