@@ -59,20 +59,27 @@ disabled_plugins = [
         Root = "{{.Runc}}"
 `
 
-// startContainerd writes the configuration, starts containerd in the node's
-// namespace and waits until its runtime and its network are ready.
-func (n *Node) startContainerd(ctx context.Context) error {
+// bootContainerd writes the configuration, connects, and starts containerd in the
+// node's namespace for the first time.
+func (n *Node) bootContainerd(ctx context.Context) error {
 	if err := n.writeContainerdConfig(); err != nil {
 		return err
 	}
+	var err error
+	if n.cri, err = dialCRI(n.lay.socket()); err != nil {
+		return err
+	}
+	return n.StartContainerd(ctx)
+}
+
+// StartContainerd starts containerd again after [Node.KillContainerd] and waits
+// until it is ready. Containers that it had started run on.
+func (n *Node) StartContainerd(ctx context.Context) error {
 	process, err := n.StartProcess("containerd", "containerd", "--config", n.lay.path("containerd.toml"))
 	if err != nil {
 		return err
 	}
-	n.cri, err = dialCRI(n.lay.socket())
-	if err != nil {
-		return err
-	}
+	n.containerd = process
 	err = Eventually(ctx, 30*time.Second, "containerd is ready", func(ctx context.Context) error {
 		if process.Exited() {
 			return Fatal(errors.New("containerd ended at its start"))
@@ -84,6 +91,9 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	}
 	return nil
 }
+
+// KillContainerd ends containerd with SIGKILL. Its shims and containers run on.
+func (n *Node) KillContainerd() error { return n.containerd.Kill() }
 
 func (n *Node) writeContainerdConfig() error {
 	values := map[string]string{

@@ -28,9 +28,21 @@ type Kubelet struct {
 	client *http.Client
 }
 
-// StartKubelet starts the binary on the node in standalone mode, with manifests
-// from [Node.Manifests], and waits until its health check answers.
+// StartKubelet is LaunchKubelet, and waits until the health check answers.
 func (n *Node) StartKubelet(ctx context.Context, binary string) (*Kubelet, error) {
+	k, err := n.LaunchKubelet(binary)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.waitHealthy(ctx, k.Process, "http://127.0.0.1:10248/healthz"); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// LaunchKubelet starts the binary on the node in standalone mode, with manifests
+// from [Node.Manifests], and returns at once.
+func (n *Node) LaunchKubelet(binary string) (*Kubelet, error) {
 	config := map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
 		"kind":                     "KubeletConfiguration",
@@ -51,11 +63,7 @@ func (n *Node) StartKubelet(ctx context.Context, binary string) (*Kubelet, error
 	if err != nil {
 		return nil, err
 	}
-	k := &Kubelet{Process: process, client: unixClient(filepath.Join(n.KubeletRoot(), "kubelet.sock"))}
-	if err := n.waitHealthy(ctx, process, "http://127.0.0.1:10248/healthz"); err != nil {
-		return nil, err
-	}
-	return k, nil
+	return &Kubelet{Process: process, client: unixClient(filepath.Join(n.KubeletRoot(), "kubelet.sock"))}, nil
 }
 
 // Pods returns the kubelet's pods with their status.

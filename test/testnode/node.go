@@ -29,6 +29,7 @@ type Node struct {
 	snapshotter string
 	lock        *os.File // Held while the node is in use.
 	cri         *CRI
+	containerd  *Process
 	processes   sync.WaitGroup // One goroutine per process, until it ended.
 }
 
@@ -106,7 +107,7 @@ func (n *Node) boot(ctx context.Context) error {
 	if err := n.lay.makeNamespace(ctx); err != nil {
 		return err
 	}
-	return n.startContainerd(ctx)
+	return n.bootContainerd(ctx)
 }
 
 // Stop ends everything that runs on the node and removes everything it made,
