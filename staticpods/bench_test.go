@@ -15,11 +15,17 @@ import (
 )
 
 // fakeWatcher wakes the source when the test says so.
-type fakeWatcher struct{ wake chan struct{} }
+type fakeWatcher struct {
+	wake   chan struct{}
+	follow func() bool // nil: nothing new to follow
+}
 
-func (w *fakeWatcher) Wake() <-chan struct{}        { return w.wake }
-func (w *fakeWatcher) Follow(dev, ino uint64) error { return nil }
-func (w *fakeWatcher) Close() error                 { return nil }
+func (w *fakeWatcher) Wake() <-chan struct{} { return w.wake }
+func (w *fakeWatcher) Follow(uint64, uint64) (bool, error) {
+	return w.follow != nil && w.follow(), nil
+}
+
+func (w *fakeWatcher) Close() error { return nil }
 
 // bench runs a source on a temporary directory inside a synctest bubble.
 type bench struct {

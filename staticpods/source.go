@@ -177,7 +177,9 @@ type run struct {
 // how long to wait for the next.
 func (r *run) look(now time.Time) time.Duration {
 	v, err := look(r.path)
-	r.follow(v)
+	if r.follow(v) {
+		v, err = look(r.path) // what changed before the watch began made no event
+	}
 	if err != nil {
 		r.publish(FileStatus{State: Unreadable, Reason: err.Error()}, r.fileStatuses(), now)
 		return r.cfg.Period
@@ -210,16 +212,18 @@ func (r *run) read(e entry, now time.Time) time.Duration {
 	return r.ledger.record(e, print, resultOf(data, m, err), now)
 }
 
-// follow keeps the watcher on what the path leads to.
-func (r *run) follow(v view) {
+// follow keeps the watcher on what the path leads to, and reports whether another
+// look is due.
+func (r *run) follow(v view) bool {
 	if r.watcher == nil {
-		return
+		return false
 	}
-	err := r.watcher.Follow(v.dev, v.ino)
+	fresh, err := r.watcher.Follow(v.dev, v.ino)
 	if err != nil && !r.warned {
 		r.cfg.Log.Warn("no events of the file system, static pods are read periodically", "path", r.path, "period", r.cfg.Period, "err", err)
 	}
 	r.warned = err != nil
+	return fresh
 }
 
 // deliver hands the set out if it is new. The first waits until every file has

@@ -583,3 +583,26 @@ func TestSourceWorksWithoutEvents(t *testing.T) {
 		}
 	})
 }
+
+func TestNothingIsLostBeforeTheWatchBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		watch := &fakeWatcher{follow: func() bool {
+			return os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(web("web", "1")), 0o644) == nil
+		}}
+		source, err := newSource(dir, Config{NodeName: "node-a", Period: noLook}, func(string) (watcher, error) { return watch, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := source.Run(ctx, func(s Set) {
+			if len(s.Pods) != 1 {
+				t.Errorf("the first set has %d pods, want the one that came during the first look", len(s.Pods))
+			}
+			cancel()
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+}

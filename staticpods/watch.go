@@ -13,8 +13,9 @@ type watcher interface {
 	// Wake delivers a value after changes. It is never closed.
 	Wake() <-chan struct{}
 	// Follow is called after each look: dev and ino are those of what the path
-	// leads to now, zero when there is nothing.
-	Follow(dev, ino uint64) error
+	// leads to now, zero when there is nothing. It reports whether events of that
+	// come only from now on, so that another look is due.
+	Follow(dev, ino uint64) (fresh bool, err error)
 	Close() error
 }
 
@@ -77,21 +78,22 @@ func (n *inotify) Wake() <-chan struct{} { return n.wake }
 
 // Follow implements watcher. A watch ends with its directory, whose number a new
 // directory may get.
-func (n *inotify) Follow(dev, ino uint64) error {
+func (n *inotify) Follow(dev, ino uint64) (fresh bool, err error) {
 	if dev == n.dev && ino == n.ino && slices.Contains(n.fs.WatchList(), n.path) {
-		return nil
+		return false, nil
 	}
 	_ = n.fs.Remove(n.path) // the watch of what the path led to before, if any
 	n.dev, n.ino = 0, 0
-	err := n.fs.Add(filepath.Dir(n.path))
+	parent := !slices.Contains(n.fs.WatchList(), filepath.Dir(n.path))
+	err = n.fs.Add(filepath.Dir(n.path))
 	if ino == 0 {
-		return err
+		return parent && err == nil, err
 	}
 	if err := n.fs.Add(n.path); err != nil {
-		return err
+		return false, err
 	}
 	n.dev, n.ino = dev, ino
-	return err
+	return true, err
 }
 
 // Close implements watcher, and waits for the goroutine.
