@@ -123,6 +123,7 @@ func (c *checker) fields(path string, v reflect.Value) {
 		switch {
 		case !known:
 			c.add(at, Refused, "the field is not known to this version")
+		case r.support != Honoured && saysNothing(v, i):
 		case isProbe(f) && !c.opt.Probes:
 			c.add(at, Refused, "no probe engine is attached")
 		case r.support == Honoured:
@@ -131,6 +132,15 @@ func (c *checker) fields(path string, v reflect.Value) {
 			c.add(at, r.support, r.why)
 		}
 	}
+}
+
+// saysNothing reports whether a field is a struct without content, as generated
+// manifests have them ("affinity: {}"). The choice of a volume source says something
+// even then.
+func saysNothing(v reflect.Value, i int) bool {
+	f := v.Field(i)
+	return f.Kind() == reflect.Pointer && f.Elem().Kind() == reflect.Struct && f.Elem().IsZero() &&
+		v.Type() != reflect.TypeFor[corev1.VolumeSource]()
 }
 
 func isProbe(f reflect.StructField) bool {

@@ -100,6 +100,13 @@ func TestCheck(t *testing.T) {
 			want: []string{"spec.securityContext.fsGroup: the group of volumes is not changed"},
 		},
 		{
+			name: "empty structs say nothing",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Affinity, p.Spec.Resources = &corev1.Affinity{}, &corev1.ResourceRequirements{}
+				p.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{}
+			},
+		},
+		{
 			name: "secret volume",
 			pod: func(p *corev1.Pod) {
 				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}}

@@ -93,3 +93,18 @@ func joined(errs []error) error {
 	}
 	return &syncError{error: all, after: after}
 }
+
+// usualRetry is how long a pool waits after an error that names no wait.
+const usualRetry = 10 * time.Second
+
+// within makes an error ask for another try after at most a time, if there is one.
+func within(err error, limit time.Duration) error {
+	after := usualRetry
+	if own, ok := errors.AsType[*syncError](err); ok && own.after > 0 {
+		after = own.after
+	}
+	if limit <= 0 || limit >= after {
+		return err
+	}
+	return &syncError{error: err, after: limit}
+}

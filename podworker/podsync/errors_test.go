@@ -73,3 +73,31 @@ func TestJoinedKeepsTheShortestWait(t *testing.T) {
 		t.Errorf("joined(nil) = %v", err)
 	}
 }
+
+func TestWithin(t *testing.T) {
+	slow := joined([]error{&startError{reason: reasonPull, err: errors.New("no"), after: time.Minute}})
+	tests := []struct {
+		name  string
+		err   error
+		limit time.Duration
+		want  time.Duration
+	}{
+		{name: "no limit", err: slow, want: time.Minute},
+		{name: "later", err: slow, limit: time.Hour, want: time.Minute},
+		{name: "sooner", err: slow, limit: 20 * time.Second, want: 20 * time.Second},
+		{name: "sooner than usual", err: errors.New("x"), limit: 2 * time.Second, want: 2 * time.Second},
+		{name: "later than usual", err: errors.New("x"), limit: 20 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var own interface{ RetryAfter() time.Duration }
+			got := time.Duration(0)
+			if errors.As(within(tt.err, tt.limit), &own) {
+				got = own.RetryAfter()
+			}
+			if got != tt.want {
+				t.Errorf("RetryAfter = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

@@ -127,3 +127,22 @@ func TestPulledImageIsUnknown(t *testing.T) {
 		}
 	})
 }
+
+// TestPullBackoffDelaysNoRestart has a container that crashes beside one whose image
+// cannot be pulled.
+func TestPullBackoffDelaysNoRestart(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		m.SetLives("app", runtimetest.Exits(0, 1))
+		m.SetImage(runtimetest.Image{Name: "img.example/gone:1", Pull: &runtimetest.Pull{Err: status.Error(codes.NotFound, "no such image")}})
+		a := m.agent(t)
+		a.add(newPod("mixed", corev1.Container{Name: "app", Image: shell}, corev1.Container{Name: "gone", Image: "img.example/gone:1"}))
+		pass(10 * time.Minute)
+		got := gaps(m, make([]time.Duration, 100))
+		for i, want := range seconds(0, 10, 20, 40, 80, 160) {
+			if i >= len(got) || got[i] < want || got[i] > want+2*time.Second {
+				t.Fatalf("gaps between the starts of the other container are %v", got)
+			}
+		}
+	})
+}

@@ -64,13 +64,21 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 			return podworker.Outcome{}, joined(append(failed, err))
 		}
 		if len(failed) > 0 {
-			actions = s.plan(pod, r, seen)
-			s.publish(pod, r, seen, &actions)
-			return podworker.Outcome{}, joined(failed)
+			return s.afterFailure(pod, r, seen, failed)
 		}
 		last = actions
 	}
 	return podworker.Outcome{Again: repeatWait}, nil
+}
+
+// afterFailure publishes what a round that failed has left. A container that waits
+// for its restart does not wait longer because another one cannot be started.
+func (s *Syncer) afterFailure(pod *corev1.Pod, r *record, seen *podstatus.Observed, failed []error) (podworker.Outcome, error) {
+	actions := s.plan(pod, r, seen)
+	if st := s.publish(pod, r, seen, &actions); podstatus.IsTerminal(st.Phase) {
+		return podworker.Outcome{Terminal: true}, nil
+	}
+	return podworker.Outcome{}, within(joined(failed), outcome(&actions).Again)
 }
 
 // life returns the record of a pod. A pod synced after its end is the same UID put
