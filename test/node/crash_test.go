@@ -226,3 +226,63 @@ func TestPodsOnTheNodesNetwork(t *testing.T) {
 	})
 	a.waitAnswers(a.fromNode, "http://"+pod.Status.HostIP+":9191", "mapped")
 }
+
+func TestContainerThatDiesWhileTheKubeletIsDead(t *testing.T) {
+	a := startAgent(t)
+	a.runPod(newPod("dies"))
+	a.runPod(newPod("steady"))
+	a.waitReady("dies")
+	a.waitReady("steady")
+	before := a.instances()
+	if err := a.kubelet.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(before[podName("dies")].PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	a.start()
+	a.waitPod("dies", "was started again", func(pod *corev1.Pod) bool {
+		statuses := pod.Status.ContainerStatuses
+		return len(statuses) == 1 && statuses[0].RestartCount == 1 && statuses[0].State.Running != nil
+	})
+	a.waitReady("steady")
+	if diff := cmp.Diff(before[podName("steady")], a.instances()[podName("steady")]); diff != "" {
+		t.Errorf("the container of the pod that nothing happened to (-before +after):\n%s", diff)
+	}
+}
+
+func TestKubeletStopsWhileAPodEnds(t *testing.T) {
+	a := startAgent(t)
+	dir, volume := a.hostFolder("ends")
+	grace := int64(8)
+	pod := newPod("ends", "-ignore-term", "-journal", "/out/journal")
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	pod.Spec.Volumes = []corev1.Volume{volume}
+	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: volume.Name, MountPath: "/out"}}
+	a.runPod(pod)
+	a.waitReady("ends")
+	before := a.instances()[podName("ends")]
+	a.removePod("ends")
+	var asked time.Time
+	a.eventually("the container is asked to end", func(context.Context) error {
+		if _, asked = a.journal(dir + "/journal"); asked.IsZero() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if err := a.kubelet.Terminate(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if errors.Is(unix.Kill(before.PID, 0), unix.ESRCH) {
+		t.Errorf("the container ended %s after it was asked, with its kubelet", time.Since(asked))
+	}
+	a.start()
+	a.eventually("the container ends", func(context.Context) error {
+		if errors.Is(unix.Kill(before.PID, 0), unix.ESRCH) {
+			return nil
+		}
+		return errors.New("it still runs")
+	})
+	t.Logf("the container ended %s after it was asked; its grace period is %d s", time.Since(asked).Round(time.Millisecond), grace)
+	a.waitGone("ends")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -196,6 +197,48 @@ func TestPodReachesItselfThroughItsService(t *testing.T) {
 	get := a.fromPod("both")
 	a.waitAnswers(get, "http://"+webIPv4, "both")
 	a.waitAnswers(get, "http://["+webIPv6+"]", "both")
+}
+
+func TestKubeProxyWithoutKubeletKeepsWhatItFinds(t *testing.T) {
+	a := startAgent(t)
+	process := a.startKubeProxy()
+	a.runPod(newWebPod("web", "web"))
+	a.manifest(a.Services(), "web.yaml", newService("web", "web", webIPv4))
+	a.waitAnswers(a.fromNode, "http://"+webIPv4, "web")
+
+	if err := errors.Join(a.kubelet.Kill(), process.Kill()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(process.Log, 0); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := a.kubeProxyBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if process, err = a.LaunchKubeProxy(binary); err != nil {
+		t.Fatal(err)
+	}
+	// From when it waits for the kubelet it could do harm.
+	a.eventually("kube-proxy waits for the kubelet's pods", func(context.Context) error {
+		log, err := os.ReadFile(process.Log)
+		if err == nil && !strings.Contains(string(log), "waiting for feeds") {
+			err = fmt.Errorf("its log is %q", log)
+		}
+		return err
+	})
+	for range 20 {
+		if _, err := a.fromNode(t.Context(), "http://"+webIPv4); err != nil {
+			t.Fatalf("without a kubelet: %v", err)
+		}
+	}
+	a.start()
+	a.waitReady("web")
+	a.runPod(newWebPod("more", "web"))
+	a.waitAnswers(a.fromNode, "http://"+webIPv4, "more", "web")
+	if err := process.Terminate(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestRulesOutliveKubeProxyAndGoWithCleanup(t *testing.T) {
