@@ -46,7 +46,7 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 // sandboxRuns publishes that the pod has a sandbox and an address, before any image
 // is pulled.
 func (s *Syncer) sandboxRuns(ctx context.Context, pod *corev1.Pod, r *record) (*podstatus.Observed, error) {
-	seen, err := s.observe(ctx, pod.UID)
+	seen, err := s.observe(ctx, pod.UID, exact)
 	if err != nil {
 		s.warning(pod, "", "FailedPodSandBoxStatus", fmt.Sprintf("Unable to get pod sandbox status: %v", err))
 		return nil, err

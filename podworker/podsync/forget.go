@@ -56,7 +56,7 @@ func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
 	if uid == "" || strings.ContainsAny(string(uid), "/\x00") || uid == "." || uid == ".." {
 		return fmt.Errorf("forget pod %q: not a UID", uid)
 	}
-	seen, err := s.observe(ctx, uid)
+	seen, err := s.observe(ctx, uid, rough)
 	if err != nil {
 		return fmt.Errorf("forget pod %s: %w", uid, err)
 	}

@@ -14,9 +14,21 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
+// care says what to do about a sandbox or container that is listed but whose status
+// the runtime cannot tell.
+type care uint8
+
+const (
+	// exact observations fail: no decision about starting is made without the facts.
+	exact care = iota
+	// rough observations take what the list says: one broken container must not keep
+	// a pod from being stopped and removed.
+	rough
+)
+
 // observe asks the runtime for everything it has of one pod. An error means that
 // nothing is known, never that nothing is there.
-func (s *Syncer) observe(ctx context.Context, uid types.UID) (*podstatus.Observed, error) {
+func (s *Syncer) observe(ctx context.Context, uid types.UID, how care) (*podstatus.Observed, error) {
 	selector := map[string]string{podspec.LabelPodUID: string(uid)}
 	sandboxes, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector})
 	if err != nil {
@@ -29,12 +41,18 @@ func (s *Syncer) observe(ctx context.Context, uid types.UID) (*podstatus.Observe
 	seen := &podstatus.Observed{}
 	for _, sb := range sandboxes {
 		if err := s.addSandbox(ctx, seen, sb); err != nil {
-			return nil, err
+			if how == exact || ctx.Err() != nil {
+				return nil, err
+			}
+			seen.Sandboxes = append(seen.Sandboxes, listedSandbox(sb))
 		}
 	}
 	for _, c := range containers {
 		if err := s.addContainer(ctx, seen, uid, c); err != nil {
-			return nil, err
+			if how == exact || ctx.Err() != nil {
+				return nil, err
+			}
+			seen.Containers = append(seen.Containers, listedContainer(c))
 		}
 	}
 	seen.Sort()
@@ -122,6 +140,38 @@ func instanceFrom(st *runtimeapi.ContainerStatus) podstatus.Instance {
 	}
 	return in
 }
+
+// listedSandbox is what a list alone tells of a sandbox.
+func listedSandbox(sb *runtimeapi.PodSandbox) podstatus.Sandbox {
+	return podstatus.Sandbox{
+		ID:        sb.GetId(),
+		Attempt:   sb.GetMetadata().GetAttempt(),
+		Ready:     sb.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+		Owner:     Owner(sb),
+		CreatedAt: nanos(sb.GetCreatedAt()),
+	}
+}
+
+// listedContainer is what a list alone tells of a container. How it ended is not
+// known; it is reported as killed.
+func listedContainer(c *runtimeapi.Container) podstatus.Instance {
+	in := instanceFrom(&runtimeapi.ContainerStatus{
+		Id: c.GetId(), Metadata: c.GetMetadata(), State: c.GetState(), CreatedAt: c.GetCreatedAt(),
+		Image: c.GetImage(), ImageRef: c.GetImageRef(), Labels: c.GetLabels(), Annotations: c.GetAnnotations(),
+	})
+	in.SandboxID = c.GetPodSandboxId()
+	if in.State == podstatus.StateExited {
+		in.ExitCode, in.Reason, in.Message = lostExitCode, lostReason, "The runtime could not tell how the container ended"
+	}
+	return in
+}
+
+// What is reported of a container of which nobody knows how it ended: 128 + SIGKILL,
+// as the kubelet does.
+const (
+	lostExitCode = 137
+	lostReason   = "ContainerStatusUnknown"
+)
 
 func stateFrom(st runtimeapi.ContainerState) podstatus.State {
 	switch st {

@@ -479,3 +479,29 @@ func TestCallsAreNotTorn(t *testing.T) {
 		}
 	})
 }
+
+// TestBrokenContainerCanBeStopped has a container of which the runtime cannot tell
+// the status, as a bug or a damaged disk leaves it.
+func TestBrokenContainerCanBeStopped(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		a := m.agent(t)
+		pod := newPod("web")
+		a.add(pod)
+		pass(5 * time.Second)
+		m.Inject("ContainerStatus", runtimetest.Fault{Err: status.Error(codes.Unknown, "metadata is damaged")})
+		a.pool.Wake(pod.UID)
+		pass(5 * time.Second)
+		if st, _ := a.pool.State(pod.UID); st.Err == nil {
+			t.Error("a Sync without the facts succeeded")
+		}
+		a.remove(pod)
+		pass(time.Minute)
+		if err := a.syncer.Forget(t.Context(), pod.UID); err != nil {
+			t.Error(err)
+		}
+		if left, err := a.syncer.Remains(t.Context()); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v (%v)", left, err)
+		}
+	})
+}

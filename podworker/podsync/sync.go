@@ -32,7 +32,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	if err != nil {
 		return podworker.Outcome{}, err
 	}
-	seen, err := s.observe(ctx, pod.UID)
+	seen, err := s.observe(ctx, pod.UID, exact)
 	if err != nil {
 		return podworker.Outcome{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 		}
 		failed := s.apply(ctx, pod, r, seen, &actions)
 		var err error
-		if seen, err = s.observe(ctx, pod.UID); err != nil {
+		if seen, err = s.observe(ctx, pod.UID, exact); err != nil {
 			return podworker.Outcome{}, joined(append(failed, err))
 		}
 		if len(failed) > 0 {
@@ -89,7 +89,7 @@ func (s *Syncer) life(ctx context.Context, pod *corev1.Pod) (*record, error) {
 	if !r.over {
 		return r, nil
 	}
-	seen, err := s.observe(ctx, pod.UID)
+	seen, err := s.observe(ctx, pod.UID, rough)
 	if err != nil {
 		return nil, err
 	}

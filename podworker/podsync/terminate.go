@@ -17,7 +17,7 @@ import (
 // call was cut off, it asks the runtime again, which then stops sooner.
 func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podworker.Termination) error {
 	r := s.record(pod)
-	seen, err := s.observe(ctx, pod.UID)
+	seen, err := s.observe(ctx, pod.UID, rough)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 	if errs := s.killPod(ctx, pod, r, seen, left); len(errs) > 0 {
 		return joined(errs)
 	}
-	if seen, err = s.observe(ctx, pod.UID); err != nil {
+	if seen, err = s.observe(ctx, pod.UID, rough); err != nil {
 		return err
 	}
 	if seen.Running() {
@@ -52,7 +52,7 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 // that users can look at them and the next process knows that the pod has run.
 func (s *Syncer) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 	r := s.record(pod)
-	seen, err := s.observe(ctx, pod.UID)
+	seen, err := s.observe(ctx, pod.UID, rough)
 	if err != nil {
 		return err
 	}
