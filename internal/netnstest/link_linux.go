@@ -2,6 +2,7 @@ package netnstest
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -85,6 +86,11 @@ func waitRunning(tb testing.TB, ns *NS, name string) {
 func (e End) address(tb testing.TB) {
 	tb.Helper()
 	for _, addr := range e.Addrs {
-		e.NS.IP(tb, "addr", "add", addr, "dev", e.Name)
+		args := []string{"addr", "add", addr, "dev", e.Name}
+		if strings.Contains(addr, ":") {
+			// Without duplicate detection, which takes its time even where it is off.
+			args = append(args, "nodad")
+		}
+		e.NS.IP(tb, args...)
 	}
 }

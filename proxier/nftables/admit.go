@@ -138,7 +138,9 @@ func (a *admission) sourceRanges(nodeAddrs []netip.Addr) {
 	}
 	if len(ranges) == 0 {
 		a.problem("SourceRanges", "no range is valid: the load balancer addresses are not programmed")
-		a.edit().Frontends = slices.DeleteFunc(slices.Clone(a.out.Frontends),
+		out := a.edit()
+		out.SourceRanges = nil
+		out.Frontends = slices.DeleteFunc(slices.Clone(out.Frontends),
 			func(f proxier.Frontend) bool { return f.Kind == proxier.LoadBalancer })
 		return
 	}

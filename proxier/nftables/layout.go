@@ -147,8 +147,10 @@ const (
 	// policyLocal splits connections by their source.
 	policyLocal
 	// affinity-N looks for the pinned endpoint of list N, then balances;
-	// affinityCluster and affinityExternal mark first.
+	// affinityLocal does so among local endpoints, affinityCluster and
+	// affinityExternal mark first.
 	affinity
+	affinityLocal
 	affinityCluster
 	affinityExternal
 	reject
@@ -172,6 +174,7 @@ var chainNames = [...]string{
 	local:            "local-lb-",
 	policyLocal:      "policy-local",
 	affinity:         "affinity-",
+	affinityLocal:    "local-affinity-",
 	affinityCluster:  "cluster-affinity-",
 	affinityExternal: "external-affinity-",
 	reject:           "reject",

@@ -219,7 +219,8 @@ func (v *view) pin(e *entry, l entryList, c chain) chain {
 	case external:
 		entry.kind = affinityExternal
 	case local:
-		p.fallback.kind = local
+		p.chain.kind, p.fallback.kind = affinityLocal, local
+		entry = p.chain
 	}
 	v.addPinned(p, l.pins)
 	return entry

@@ -129,6 +129,26 @@ shared cluster-ips { 10.96.0.60 }
 chain affinity-1 pins clients of 1 for 1h0m0s to 1 slots, then lb-1
 chain nodeport-affinity-1 pins clients of 1 for 1h0m0s to 1 slots, then nodeport-lb-1`,
 		},
+		{
+			name: "session affinity under both policies Local: one list, two ways on",
+			port: service("sticky", proxier.TCP, "10.96.0.60:80", on("10.244.1.11:8080"), sticky(time.Hour),
+				internalPolicyLocal, externalPolicyLocal, at(proxier.ExternalIP, "192.0.2.60", 80)),
+			want: `
+affinity-slots { 131072 : 10.244.1.11 . 8080 }
+services { 10.96.0.60 . tcp . 80 : goto affinity-2 }
+services { 192.0.2.60 . tcp . 80 : goto policy-local }
+affinity-slots { 65536 : 10.244.1.11 . 8080 }
+short-circuit { 192.0.2.60 . tcp . 80 : goto affinity-1 }
+local-services { 192.0.2.60 . tcp . 80 : goto local-affinity-2 }
+endpoints { 10.96.0.60 . tcp . 80 . 0 : 10.244.1.11 . 8080 }
+endpoints { 192.0.2.60 . tcp . 80 . 0 : 10.244.1.11 . 8080 }
+local-endpoints { 192.0.2.60 . tcp . 80 . 0 : 10.244.1.11 . 8080 }
+shared cluster-ips { 10.96.0.60 }
+shared hairpin { 10.244.1.11 . 10.244.1.11 . tcp . 8080 }
+chain affinity-2 pins clients of 2 for 1h0m0s to 1 slots, then lb-1
+chain affinity-1 pins clients of 1 for 1h0m0s to 1 slots, then lb-1
+chain local-affinity-2 pins clients of 2 for 1h0m0s to 1 slots, then local-lb-1`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := strings.Join(render(entryOf(t, tt.port), tt.policy).lines(), "\n")
