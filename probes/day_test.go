@@ -72,7 +72,7 @@ func (d *diary) attempt(k Kind, life int, at time.Duration, o Outcome) {
 	}
 }
 
-func firstStart(container int) time.Duration { return time.Duration(container*7) * time.Millisecond }
+func firstStart(container int) time.Duration { return time.Duration(container*10) * time.Millisecond }
 
 // model works out what has to happen to a container until the end.
 func model(container int, end time.Duration) diary {

@@ -24,21 +24,25 @@ func TestTimersAreAHeap(t *testing.T) {
 				delete(in, w)
 			} else {
 				at := time.Duration(rapid.IntRange(0, 50).Draw(t, "at"))
-				h.set(w, at)
+				if first := h.set(w, at); first != (h[0].w == w) {
+					t.Fatalf("set says %t about coming first", first)
+				}
 				in[w] = at
 			}
 			if len(h) != len(in) {
 				t.Fatalf("%d workers in the heap, want %d", len(h), len(in))
 			}
-			for i, w := range h {
-				if w.place != i || w.at != in[w] {
-					t.Fatalf("worker at %d thinks it is at %d, for %d, want %d", i, w.place, w.at, in[w])
+			for i, entry := range h {
+				if entry.w.place != i || entry.at != in[entry.w] {
+					t.Fatalf("worker at %d thinks it is at %d, for %d, want %d", i, entry.w.place, entry.at, in[entry.w])
 				}
 			}
-			if next := h.next(); next != nil {
-				if want := slices.Min(values(in)); next.at != want {
-					t.Fatalf("next is at %d, want %d", next.at, want)
-				}
+			next, ok := h.next()
+			if !ok {
+				continue
+			}
+			if want := slices.Min(values(in)); next != want || h.due(want) == nil || h.due(want-1) != nil {
+				t.Fatalf("next is at %d, want %d", next, want)
 			}
 		}
 	})

@@ -105,18 +105,3 @@ func (a Attempt) Event() (Event, bool) {
 	}
 	return Event{}, false
 }
-
-// want reports whether any hook has to be told about rep.
-func (h *Hooks) want(rep report) bool {
-	return h.Attempted != nil || rep.changed && h.Changed != nil
-}
-
-// tell tells the hooks about rep.
-func (h *Hooks) tell(rep report) {
-	if h.Attempted != nil {
-		h.Attempted(rep.attempt)
-	}
-	if rep.changed && h.Changed != nil {
-		h.Changed(rep.change)
-	}
-}

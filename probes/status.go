@@ -62,13 +62,16 @@ type Counts struct {
 	Busy time.Duration
 }
 
+// attempts returns the number of attempts.
+func (c *Counts) attempts() uint64 { return c.Successful + c.Failed + c.Unknown }
+
 // Snapshot returns the status of every container, ordered by namespace, pod,
 // container and ID.
 func (e *Engine) Snapshot() []Status {
 	e.mu.Lock()
 	all := make([]Status, 0, len(e.entries))
 	for _, en := range e.entries {
-		all = append(all, en.status())
+		all = append(all, en.status(e.epoch))
 	}
 	e.mu.Unlock()
 	slices.SortFunc(all, func(a, b Status) int {
@@ -91,62 +94,68 @@ func (e *Engine) Status(id string) (Status, bool) {
 	if en == nil {
 		return Status{}, false
 	}
-	return en.status(), true
+	return en.status(e.epoch), true
 }
 
-func (en *entry) status() Status {
+func (en *entry) status(epoch time.Time) Status {
 	s := Status{Ref: en.ref, Values: en.values()}
 	for _, w := range en.workers {
 		if w != nil {
-			s.Probes = append(s.Probes, w.status())
+			s.Probes = append(s.Probes, w.status(epoch))
 		}
 	}
 	return s
 }
 
-func (w *worker) status() ProbeStatus {
+func (w *worker) status(epoch time.Time) ProbeStatus {
 	s := ProbeStatus{
-		Kind:      w.kind,
-		Value:     w.tracker.Value(),
-		Held:      w.tracker.Held(),
-		Running:   w.flight.cancel != nil,
-		Last:      w.record.last,
-		ChangedAt: w.record.changedAt,
-		Counts:    w.record.counts,
+		Kind:    w.kind,
+		Value:   w.tracker.Value(),
+		Held:    w.tracker.Held(),
+		Running: w.flight.cancel != nil,
+		Last:    w.record.last,
+		Counts:  w.record.counts,
 	}
 	s.StreakOf, s.Streak = w.tracker.Streak()
+	if w.record.counts.attempts() > 0 {
+		s.Last.At = epoch.Add(w.record.began)
+	}
+	if w.record.moved {
+		s.ChangedAt = epoch.Add(w.record.changed)
+	}
 	return s
 }
 
-// record is what a worker remembers for its status.
+// record is what a worker remembers for its status. Times are since the epoch of
+// the Engine.
 type record struct {
-	last      Last
-	changedAt time.Time
-	counts    Counts
+	last    Last // without At
+	began   time.Duration
+	moved   bool // the value has changed, at changed
+	changed time.Duration
+	counts  Counts
 }
 
-func (r *record) add(a *Attempt, changed bool) {
-	end := a.At.Add(a.Duration)
-	r.last = Last{Outcome: a.Result.Outcome, Message: a.Result.Message, At: a.At, Duration: a.Duration}
-	if len(r.last.Message) > maxKept {
-		r.last.Message = clip(r.last.Message, maxKept)
+// add takes in an attempt that lasted from began until now.
+func (r *record) add(f *found, began, now time.Duration, changed bool) {
+	r.began = began
+	r.last = Last{Outcome: f.res.Outcome, Message: f.res.Message, Duration: now - began}
+	if len(f.res.Message) > maxKept {
+		r.last.Message = clip(f.res.Message, maxKept)
 	}
-	if a.Err != nil {
-		r.last.Err = clip(a.Err.Error(), maxKept)
+	if f.err != nil {
+		r.last.Err = clip(f.err.Error(), maxKept)
 	}
 	if changed {
-		r.changedAt = end
+		r.moved, r.changed = true, now
 	}
-	r.counts.Busy += a.Duration
-	switch a.Result.Outcome.verdict() {
+	r.counts.Busy += now - began
+	switch f.res.Outcome.verdict() {
 	case Success:
 		r.counts.Successful++
 	case Failure:
 		r.counts.Failed++
 	default:
 		r.counts.Unknown++
-	}
-	if a.Overrun {
-		r.counts.Overruns++
 	}
 }

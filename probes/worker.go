@@ -43,10 +43,9 @@ type worker struct {
 	kind    Kind
 	state   workerState
 	probe   Probe       // with defaults filled in
-	timed   TimedProber // probe.Prober if it is one
+	command TimedProber // probe.Prober if it is one
 	tracker Tracker
-	place   int           // in the heap
-	at      time.Duration // its key there: when the next attempt, or the present one's end, is due
+	place   int           // in the heap, where it waits for an attempt or for the end of one
 	due     time.Duration // when the present attempt, or the next one, was or is due
 	flight  flight
 	record  record
@@ -63,21 +62,23 @@ type flight struct {
 
 func newWorker(en *entry, k Kind, p Probe) *worker {
 	p.Schedule = p.Schedule.withDefaults()
-	timed, _ := p.Prober.(TimedProber)
+	command, _ := p.Prober.(TimedProber)
 	return &worker{
 		entry:   en,
 		kind:    k,
 		probe:   p,
-		timed:   timed,
+		command: command,
 		tracker: NewTracker(k, p.Schedule),
 		place:   off,
 	}
 }
 
 // context returns the context of one call of the prober. What keeps its own time
-// gets no deadline.
+// gets no deadline. The call does not end with ctx, which is that of Run: it would
+// have to be told of every call, while the Engine knows them anyway, and ends them.
 func (w *worker) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.timed != nil {
+	ctx = context.WithoutCancel(ctx)
+	if w.command != nil {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, w.probe.Schedule.Timeout)
@@ -91,8 +92,8 @@ func (w *worker) call(ctx context.Context) (res Result, err error) {
 			res, err = Result{}, fmt.Errorf("the prober panicked: %v", p)
 		}
 	}()
-	if w.timed != nil {
-		res, err = w.timed.ProbeTimeout(ctx, w.probe.Schedule.Timeout)
+	if w.command != nil {
+		res, err = w.command.ProbeTimeout(ctx, w.probe.Schedule.Timeout)
 	} else {
 		res, err = w.probe.Prober.Probe(ctx)
 	}
@@ -110,8 +111,8 @@ func (w *worker) call(ctx context.Context) (res Result, err error) {
 
 // timedOut returns the Result of an attempt that took too long.
 func (w *worker) timedOut() Result {
-	if w.timed != nil {
-		return w.timed.TimedOut(w.probe.Schedule.Timeout)
+	if w.command != nil {
+		return w.command.TimedOut(w.probe.Schedule.Timeout)
 	}
 	return Failed("the probe did not end within its timeout of %s", w.probe.Schedule.Timeout)
 }
