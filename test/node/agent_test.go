@@ -25,14 +25,14 @@ const patience = 30 * time.Second
 // agent is the kubelet of one test on the shared node.
 type agent struct {
 	*suite
-	t       *testing.T
+	t       testing.TB
 	kubelet *testnode.Kubelet
 }
 
 // startAgent starts a kubelet for the test. At the test's end it removes all
 // manifests, waits until their pods are gone, and ends the kubelet; what is left
 // then fails the test and is removed, so that the next one starts clean.
-func startAgent(t *testing.T) *agent {
+func startAgent(t testing.TB) *agent {
 	t.Helper()
 	a := &agent{suite: useNode(t), t: t}
 	a.start()

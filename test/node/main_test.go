@@ -85,7 +85,7 @@ func startSuite(ctx context.Context, logs string) (*suite, error) {
 
 // requireHost skips the test where nodes cannot be started, unless
 // REQUIRE_KERNEL=1 says that they must.
-func requireHost(t *testing.T) {
+func requireHost(t testing.TB) {
 	t.Helper()
 	err := testnode.Prepare(t.Context())
 	switch {
@@ -98,7 +98,7 @@ func requireHost(t *testing.T) {
 }
 
 // useNode returns the shared node.
-func useNode(t *testing.T) *suite {
+func useNode(t testing.TB) *suite {
 	t.Helper()
 	requireHost(t)
 	if shared.suite == nil {
