@@ -19,5 +19,6 @@
 //
 // A Backend is used by one goroutine at a time. It needs CAP_NET_ADMIN in the
 // network namespace it programs, CAP_SYS_ADMIN to enter another than its own,
-// and Linux 5.13 or later; it is tested on 6.1 and 6.18.
+// and Linux 5.13 or later; it is tested on 6.1 and 6.18. The package builds for
+// Linux only.
 package nftables
