@@ -31,7 +31,8 @@ func New(h probes.GRPCHealth) probes.Prober { return Prober(h) }
 func (p Prober) Probe(ctx context.Context) (probes.Result, error) {
 	a := attempt{Prober: p}
 	if deadline, ok := ctx.Deadline(); ok {
-		a.timeout = time.Until(deadline).Round(time.Millisecond)
+		// A little of it is gone already.
+		a.timeout = (time.Until(deadline) + 10*time.Millisecond - 1).Truncate(10 * time.Millisecond)
 	}
 	conn, err := a.client()
 	if err != nil {
@@ -58,7 +59,7 @@ func (p Prober) Probe(ctx context.Context) (probes.Result, error) {
 // attempt is one attempt.
 type attempt struct {
 	Prober
-	timeout  time.Duration // zero for none
+	timeout  time.Duration // for messages; zero for none
 	lastDial atomic.Pointer[error]
 }
 
