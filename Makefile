@@ -4,9 +4,7 @@ SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-OUT     := _out
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -X github.com/nodekit-go/nodekit/examples/internal/version.Version=$(VERSION)
+OUT := _out
 
 # The race detector needs cgo, thus gcc.
 APT_UNIT   := gcc libc6-dev git
