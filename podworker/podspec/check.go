@@ -60,12 +60,33 @@ func (e *RefusedError) Error() string {
 // spec. The pod may run only if [Refusal] of the list is nil.
 func Check(pod *corev1.Pod, opt Options) []Problem {
 	c := checker{opt: opt}
+	c.names(pod)
 	c.annotations(pod.Annotations)
 	c.value("spec", reflect.ValueOf(&pod.Spec).Elem())
 	if users := pod.Spec.HostUsers; users != nil && !*users {
 		c.add("spec.hostUsers", Refused, "user namespaces are not supported")
 	}
 	return c.problems
+}
+
+// names refuses names that would lead out of the directories they are part of the
+// path of. Pods from an API server have better names than that.
+func (c *checker) names(pod *corev1.Pod) {
+	c.name("metadata.namespace", pod.Namespace)
+	c.name("metadata.name", pod.Name)
+	c.name("metadata.uid", string(pod.UID))
+	for i := range pod.Spec.Containers {
+		c.name(fmt.Sprintf("spec.containers[%d].name", i), pod.Spec.Containers[i].Name)
+	}
+	for i := range pod.Spec.Volumes {
+		c.name(fmt.Sprintf("spec.volumes[%d].name", i), pod.Spec.Volumes[i].Name)
+	}
+}
+
+func (c *checker) name(path, name string) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		c.add(path, Refused, fmt.Sprintf("%q cannot be part of a path", name))
+	}
 }
 
 // appArmorPrefix is the old way of asking for an AppArmor profile

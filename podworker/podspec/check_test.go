@@ -54,6 +54,12 @@ func walk(t *testing.T, typ reflect.Type, seen map[string]bool) {
 	}
 }
 
+func plainPod() *corev1.Pod {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
+	pod.Namespace, pod.Name, pod.UID = "default", "web", "u1"
+	return pod
+}
+
 func TestCheck(t *testing.T) {
 	zero := int64(0)
 	no, yes := false, true
@@ -65,6 +71,17 @@ func TestCheck(t *testing.T) {
 		want []string
 	}{
 		{name: "plain", pod: func(*corev1.Pod) {}},
+		{
+			name: "names that lead elsewhere",
+			pod: func(p *corev1.Pod) {
+				p.UID, p.Spec.Containers[0].Name = "..", "a/../../b"
+				p.Spec.Volumes = []corev1.Volume{{}}
+			},
+			want: []string{
+				`metadata.uid: ".." cannot be part of a path`, `spec.containers[0].name: "a/../../b" cannot be part of a path`,
+				`spec.volumes[0].name: "" cannot be part of a path`,
+			},
+		},
 		{
 			name: "init containers", pod: func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{{Name: "i"}} },
 			want: []string{"spec.initContainers: init containers are not supported"},
@@ -162,7 +179,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
+			pod := plainPod()
 			tt.pod(pod)
 			var got []string
 			for _, p := range Check(pod, tt.opt) {
@@ -182,7 +199,8 @@ func TestUnknownFieldIsRefused(t *testing.T) {
 	old := fields[key]
 	delete(fields, key)
 	defer func() { fields[key] = old }()
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{TTY: true}}}}
+	pod := plainPod()
+	pod.Spec.Containers[0].TTY = true
 	err := Refusal(Check(pod, Options{}))
 	if err == nil || err.Error() != "pod is not supported: spec.containers[0].tty: the field is not known to this version" {
 		t.Errorf("Refusal = %v", err)

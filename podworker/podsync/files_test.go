@@ -195,3 +195,29 @@ func TestMessageIsNotFollowedOut(t *testing.T) {
 		}
 	})
 }
+
+// TestUIDThatLeadsElsewhere has a pod whose UID is the way to the parent directory.
+func TestUIDThatLeadsElsewhere(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		keep := filepath.Join(m.root(), "volumes", "keep")
+		if err := os.MkdirAll(keep, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		a := m.agent(t)
+		pod := newPod("evil")
+		pod.UID = ".."
+		a.add(pod)
+		pass(time.Minute)
+		if st := a.status(pod); st.Phase != corev1.PodFailed {
+			t.Errorf("phase is %s, want Failed", st.Phase)
+		}
+		if err := a.syncer.Forget(t.Context(), pod.UID); err == nil {
+			t.Error("Forget took it for a pod")
+		}
+		if _, err := os.Stat(keep); err != nil {
+			t.Errorf("what is beside the pods: %v", err)
+		}
+		m.WantChanges(t)
+	})
+}

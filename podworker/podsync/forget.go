@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,7 +52,7 @@ func (s *Syncer) Remains(ctx context.Context) ([]types.UID, error) {
 // call, and the error says why. Call it for pods that are wanted by no source and
 // that no worker has in hand.
 func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
-	if uid == "" || strings.ContainsAny(string(uid), "/\x00") || uid == "." || uid == ".." {
+	if !isPathElement(uid) {
 		return fmt.Errorf("forget pod %q: not a UID", uid)
 	}
 	seen, err := s.observe(ctx, uid, rough)

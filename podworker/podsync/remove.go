@@ -17,7 +17,15 @@ import (
 
 // removeVolumes removes the volumes of a pod that are directories of the agent.
 func (s *Syncer) removeVolumes(uid types.UID) error {
+	if !isPathElement(uid) {
+		return nil // such a pod was refused and has none
+	}
 	return removeTree(s.cfg.Node.PodDir(uid), "volumes")
+}
+
+// isPathElement reports whether a UID names a directory of its own.
+func isPathElement(uid types.UID) bool {
+	return uid != "" && uid != "." && uid != ".." && !strings.ContainsAny(string(uid), "/\x00")
 }
 
 // removePodDir removes all the agent has on disk of a pod but its logs.
