@@ -115,6 +115,7 @@ func (e *Engine) expire(w *worker, now time.Duration) func() {
 // when there is nothing to tell.
 func (e *Engine) take(w *worker, f *found, now time.Duration) *report {
 	e.freeSlot(w)
+	e.stall.forgive(f, w.flight.began, now)
 	from := w.tracker.Value()
 	changed := w.tracker.Observe(f.res.Outcome)
 	w.record.add(f, w.flight.began, now, changed)

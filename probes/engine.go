@@ -48,6 +48,7 @@ type Engine struct {
 	turns   turns
 	orphans map[orphan]struct{}
 	load    Load
+	stall   stall
 }
 
 // Load says how much an Engine has to do just now.
@@ -173,6 +174,15 @@ func (e *Engine) Terminate(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if en := e.entries[id]; en != nil {
+		e.quiet(en)
+	}
+}
+
+// TerminatePod is Terminate for every container of a pod.
+func (e *Engine) TerminatePod(pod types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, en := range e.pods[pod] {
 		e.quiet(en)
 	}
 }

@@ -374,6 +374,27 @@ func TestEngineTerminate(t *testing.T) {
 	})
 }
 
+func TestEngineTerminatePod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Config{})
+		probers := map[string]*prober{"a": script("s"), "b": script("s"), "c": script("s")}
+		for id, p := range probers {
+			c := Container{Ref: ref(id), Liveness: &Probe{Prober: p}}
+			if id != "c" {
+				c.Ref.UID = "pod"
+			}
+			r.add(c)
+		}
+		r.runTo(time.Second)
+		r.TerminatePod("pod")
+		r.TerminatePod("nobody")
+		r.runTo(11 * time.Second)
+		probers["a"].wantCalls(t, 0)
+		probers["b"].wantCalls(t, 0)
+		probers["c"].wantCalls(t, seconds(0, 10)...)
+	})
+}
+
 func TestEngineTerminateCancelsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Config{})

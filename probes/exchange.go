@@ -142,7 +142,7 @@ type connBody struct {
 // Read reads the body and says why it ended early.
 func (b *connBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.reason(err)
 	}
 	return n, err

@@ -3,9 +3,8 @@ package probes_test
 import (
 	"errors"
 	"testing"
-	"time"
-
 	"testing/synctest"
+	"time"
 
 	"github.com/nodekit-go/nodekit/probes"
 	"github.com/nodekit-go/nodekit/probes/probestest"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -53,7 +54,7 @@ func (h HTTP) Probe(ctx context.Context) (Result, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
 	if err != nil {
-		err = fmt.Errorf("Get %q: read the body of the response: %w", req.URL, err)
+		err = &url.Error{Op: "Get", URL: h.URL, Err: fmt.Errorf("read the body of the response: %w", err)}
 		return unanswered(ctx, err, "Client.Timeout or context cancellation while reading body")
 	}
 	return judge(resp, body), nil

@@ -76,6 +76,7 @@ func (e *Engine) collect(ctx context.Context, r *round) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
+	e.stall.round(now)
 	for w := e.timers.due(now); w != nil; w = e.timers.due(now) {
 		switch {
 		case w.state == running:
@@ -107,6 +108,7 @@ func (e *Engine) collect(ctx context.Context, r *round) {
 	if next, ok := e.timers.next(); ok {
 		r.wait = max(next-now, roundGap)
 	}
+	e.stall.next = now + r.wait
 }
 
 // schedule has w wait until it is due.

@@ -3,6 +3,7 @@ package probes
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -167,9 +168,7 @@ func headers(h http.Header, list []corev1.HTTPHeader) (http.Header, error) {
 		}
 		own.Add(entry.Name, entry.Value)
 	}
-	for name, values := range own {
-		h[name] = values
-	}
+	maps.Copy(h, own)
 	return h, nil
 }
 

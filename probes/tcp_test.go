@@ -1,6 +1,7 @@
 package probes_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -23,7 +24,7 @@ func TestTCP(t *testing.T) {
 	if err != nil || res.Outcome != probes.Success {
 		t.Errorf("open port: %v, %v", res, err)
 	}
-	if err := <-ends; err != io.EOF {
+	if err := <-ends; !errors.Is(err, io.EOF) {
 		t.Errorf("the server read %v, want an orderly end", err)
 	}
 	res, err = probes.TCP{Addr: probestest.Unused(t)}.Probe(within(t, long))

@@ -26,7 +26,8 @@ func (o *options) clients(ctx context.Context) (probes.Clients, func(), error) {
 		return c, nil, err
 	}
 	c.Exec = probes.ExecIn(client)
-	return c, func() { client.Close() }, nil
+	// Nothing is under way when the probe is over.
+	return c, func() { _ = client.Close() }, nil
 }
 
 // build returns the container to probe, with its one probe.

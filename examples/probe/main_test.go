@@ -56,7 +56,9 @@ spec:
 		{"http", []string{"--http", server.URL + "/ok", "--count", "1"}, healthy, []string{"TIME", "success   success   fine"}},
 		{"http with a warning", []string{"--http", server.URL + "/away", "--count", "1"}, healthy, []string{"warning   success   Probe terminated redirects, Response body: go away"}},
 		{
-			"liveness until it fails", []string{"--http", server.URL + "/broken", "--kind", "liveness", "--period", "10ms", "--failure-threshold", "2"}, unhealthy,
+			"liveness until it fails",
+			[]string{"--http", server.URL + "/broken", "--kind", "liveness", "--period", "10ms", "--failure-threshold", "2"},
+			unhealthy,
 			[]string{"failure   success   HTTP probe failed with statuscode: 503", "failure   failure   HTTP"},
 		},
 		{"startup until it succeeds", []string{"--tcp", addr, "--kind", "Startup"}, healthy, []string{"success   success"}},

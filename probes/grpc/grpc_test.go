@@ -104,7 +104,9 @@ func TestProbe(t *testing.T) {
 		{"clear text to TLS", probes.GRPCHealth{Addr: secure}, short, probes.Failure, "timeout: failed to connect service"},
 		{"TLS to clear text", probes.GRPCHealth{Addr: plain, TLS: true}, short, probes.Failure, "timeout: failed to connect service"},
 		{
-			"no health service", probes.GRPCHealth{Addr: none}, long, probes.Failure,
+			"no health service",
+			probes.GRPCHealth{Addr: none},
+			long, probes.Failure,
 			"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown service",
 		},
 		{"slow", probes.GRPCHealth{Addr: slow}, short, probes.Failure, "timeout: health rpc did not complete within 300ms"},

@@ -1,6 +1,7 @@
 package probestest
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -37,9 +38,7 @@ func (r Replies) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if !wait(req, reply.Delay) {
 		return
 	}
-	for name, values := range reply.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), reply.Header)
 	if reply.Status != 0 {
 		w.WriteHeader(reply.Status)
 	}

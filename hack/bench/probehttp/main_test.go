@@ -2,19 +2,18 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestMain lets the test binary be the server that it starts.
 func TestMain(m *testing.M) {
-	for _, arg := range os.Args[1:] {
-		if arg == "-serve" {
-			if serveUntilEOF() != nil {
-				os.Exit(1)
-			}
-			return
+	if slices.Contains(os.Args, "-serve") {
+		if serveUntilEOF() != nil {
+			os.Exit(1)
 		}
+		return
 	}
 	os.Exit(m.Run())
 }
