@@ -215,6 +215,9 @@ func TestUIDThatLeadsElsewhere(t *testing.T) {
 		if err := a.syncer.Forget(t.Context(), pod.UID); err == nil {
 			t.Error("Forget took it for a pod")
 		}
+		if left, err := a.syncer.Remains(t.Context()); err != nil || len(left) > 0 {
+			t.Errorf("Remains = %v, %v, want none", left, err)
+		}
 		if _, err := os.Stat(keep); err != nil {
 			t.Errorf("what is beside the pods: %v", err)
 		}

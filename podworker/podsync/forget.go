@@ -43,6 +43,7 @@ func (s *Syncer) Remains(ctx context.Context) ([]types.UID, error) {
 		found[uid] = true
 	}
 	s.mu.Unlock()
+	maps.DeleteFunc(found, func(uid types.UID, _ bool) bool { return !isPathElement(uid) })
 	return slices.Sorted(maps.Keys(found)), nil
 }
 

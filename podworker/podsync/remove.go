@@ -135,7 +135,7 @@ func (d CgroupDirs) RemoveCgroup(_ context.Context, path string) error {
 }
 
 func (s *Syncer) removeCgroup(ctx context.Context, uid types.UID, class corev1.PodQOSClass) error {
-	if s.cfg.Cgroups == nil {
+	if s.cfg.Cgroups == nil || !isPathElement(uid) {
 		return nil
 	}
 	path := s.cfg.Node.Cgroups.Path(uid, class)
