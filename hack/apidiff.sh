@@ -12,10 +12,13 @@ if ! git rev-parse -q --verify "$base^{commit}" >/dev/null; then
   exit 0
 fi
 
+# quiet drops what apidiff says of packages that are not API.
+quiet() { grep -v '^Ignoring internal' || true; }
+
 work=$(mktemp -d)
 trap 'git worktree remove --force "$work/base" 2>/dev/null || true; rm -rf "$work"' EXIT
 git worktree add -q --detach "$work/base" "$base"
-(cd "$work/base" && "$apidiff" -m -w "$work/base.api" "$module")
-"$apidiff" -m -w "$work/head.api" "$module"
-"$apidiff" -m -incompatible "$work/base.api" "$work/head.api" | tee "$work/diff"
+(cd "$work/base" && "$apidiff" -m -w "$work/base.api" "$module" 2>&1) | quiet
+"$apidiff" -m -w "$work/head.api" "$module" 2>&1 | quiet
+"$apidiff" -m -incompatible "$work/base.api" "$work/head.api" 2>&1 | quiet | tee "$work/diff"
 [ ! -s "$work/diff" ] || { echo "the changes above break users; say so in CHANGELOG.md"; exit 1; }
