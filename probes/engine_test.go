@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,13 @@ func (r *rig) attempted(a Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.attempts = append(r.attempts, a)
+}
+
+// made returns the attempts so far.
+func (r *rig) made() []Attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.attempts)
 }
 
 func (r *rig) add(c Container) {
@@ -121,6 +129,12 @@ func (p *prober) Probe(ctx context.Context) (Result, error) {
 		return Result{}, errors.New("no answer")
 	}
 	return Result{Outcome: o}, nil
+}
+
+func (p *prober) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.calls)
 }
 
 func (p *prober) wantCalls(t *testing.T, want ...time.Duration) {
@@ -361,9 +375,9 @@ func TestEngineTerminate(t *testing.T) {
 		r.runTo(19 * time.Second)
 		c.Terminating = true
 		r.add(c)
-		before := len(l.calls)
+		before := l.count()
 		r.runTo(25 * time.Second)
-		if after := len(l.calls); after != before {
+		if after := l.count(); after != before {
 			t.Errorf("liveness was probed %d times after the pod began to terminate", after-before)
 		}
 		p.wantCalls(t, seconds(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24)...)
@@ -473,10 +487,11 @@ func TestEngineTimesOut(t *testing.T) {
 					Schedule: Schedule{FailureThreshold: 1},
 				}})
 				r.runTo(9 * time.Second)
-				if len(r.attempts) != 1 {
-					t.Fatalf("%d attempts", len(r.attempts))
+				made := r.made()
+				if len(made) != 1 {
+					t.Fatalf("%d attempts", len(made))
 				}
-				a := r.attempts[0]
+				a := made[0]
 				if a.Result.Outcome != Failure || !strings.Contains(a.Result.Message, tt.text) {
 					t.Errorf("result is %+v", a.Result)
 				}
@@ -498,8 +513,8 @@ func TestEnginePanicIsAnError(t *testing.T) {
 			Prober: ProberFunc(func(context.Context) (Result, error) { panic("oh") }),
 		}})
 		r.runTo(11 * time.Second)
-		if len(r.attempts) != 2 || r.attempts[1].Err == nil || !strings.Contains(r.attempts[1].Err.Error(), "panicked: oh") {
-			t.Errorf("attempts: %+v", r.attempts)
+		if made := r.made(); len(made) != 2 || made[1].Err == nil || !strings.Contains(made[1].Err.Error(), "panicked: oh") {
+			t.Errorf("attempts: %+v", made)
 		}
 	})
 }
@@ -638,8 +653,8 @@ func TestEngineStopsWithItsContext(t *testing.T) {
 			t.Error("the values are gone")
 		}
 		r.wantChanges()
-		if len(r.attempts) != 0 {
-			t.Errorf("an attempt that was cut off was reported: %+v", r.attempts)
+		if made := r.made(); len(made) != 0 {
+			t.Errorf("an attempt that was cut off was reported: %+v", made)
 		}
 		if err := r.Run(t.Context()); err == nil {
 			t.Error("Run worked twice")

@@ -50,8 +50,8 @@ func TestEngineForgivesFailuresDuringAStall(t *testing.T) {
 		r.Engine.mu.Unlock()
 		r.runTo(2*time.Minute + 5*time.Second)
 		r.wantChanges()
-		if len(r.attempts) != 1 || !errors.Is(r.attempts[0].Err, errStalled) {
-			t.Errorf("attempts: %+v", r.attempts)
+		if made := r.made(); len(made) != 1 || !errors.Is(made[0].Err, errStalled) {
+			t.Errorf("attempts: %+v", made)
 		}
 		r.runTo(2*time.Minute + 11*time.Second)
 		r.wantChanges("2m10.5s Liveness failure")
