@@ -151,28 +151,32 @@ func (g *generation) partType(c component) nft.SetDatatype {
 	}
 }
 
-// ensure buffers a chain and those it leads to, unless they are there.
-func (g *generation) ensure(c *nft.Conn, want chain) {
+// ensure buffers a chain and those it leads to, unless they are there, and
+// returns the number of messages.
+func (g *generation) ensure(c *nft.Conn, want chain) int {
 	if want.kind == noChain || want.kind == dropVerdict || g.chains[want] {
-		return
+		return 0
 	}
 	g.chains[want] = true
-	g.ensure(c, want.without())
+	messages := g.ensure(c, want.without()) + 1
 	ch := c.AddChain(&nft.Chain{Table: g.table, Name: g.chainName(want)})
-	for _, r := range g.chainRules(want) {
-		c.AddRule(&nft.Rule{Table: g.table, Chain: ch, Exprs: r})
-	}
+	return messages + g.addRules(c, ch, g.chainRules(want))
 }
 
-// setPinned buffers new rules for an affinity chain.
-func (g *generation) setPinned(c *nft.Conn, l pinnedList) {
-	g.ensure(c, l.fallback)
-	g.ensure(c, l.chain)
+// setPinned buffers new rules for an affinity chain and returns the number of
+// messages.
+func (g *generation) setPinned(c *nft.Conn, l pinnedList) int {
+	messages := g.ensure(c, l.fallback) + g.ensure(c, l.chain) + 1
 	ch := &nft.Chain{Table: g.table, Name: g.chainName(l.chain)}
 	c.FlushChain(ch)
-	for _, r := range g.pinnedRules(l) {
+	return messages + g.addRules(c, ch, g.pinnedRules(l))
+}
+
+func (g *generation) addRules(c *nft.Conn, ch *nft.Chain, rules []rule) int {
+	for _, r := range rules {
 		c.AddRule(&nft.Rule{Table: g.table, Chain: ch, Exprs: r})
 	}
+	return len(rules)
 }
 
 // baseChain hooks a table into the kernel. Hooks and priorities are those that
@@ -232,7 +236,7 @@ func (g *generation) flip(c *nft.Conn) {
 const chunk = 400
 
 // write buffers changes of elements: per set first those that go, then those
-// that come.
+// that come. The chains that they lead to must be there.
 func (g *generation) write(c *nft.Conn, ops []op) error {
 	var gone, come [objectCount][]nft.SetElement
 	for _, o := range ops {
@@ -240,7 +244,6 @@ func (g *generation) write(c *nft.Conn, ops []op) error {
 			gone[o.in] = append(gone[o.in], element{in: o.in, key: o.key}.keyElement())
 		}
 		if o.add {
-			g.ensure(c, o.new.to)
 			e := element{in: o.in, key: o.key, value: o.new}
 			come[o.in] = append(come[o.in], e.setElement(g.chainName))
 		}

@@ -298,18 +298,25 @@ func (b *Backend) report(p Problem) {
 		"family", p.Key.Family.String(), "field", p.Field, "reason", p.Reason)
 }
 
-// transaction is how many elements go into one transaction: a commit holds the
-// mutex of nf_tables, and the whole must fit into the socket's buffer.
+// transaction is how much goes into one transaction, elements and messages of
+// chains and rules alike: a commit holds the mutex of nf_tables, the whole must
+// fit into the socket's buffer, and so must the answers, one per message.
 const transaction = 12 * chunk
 
-// write commits ops, and the rules of affinity chains with the first of them.
-// Changes of one element are never spread over two transactions.
+// write commits the rules of affinity chains, and then ops, as many of both in
+// one transaction as fit. Changes of one element are never spread over two.
+// Rules may come before the elements that late holds: they need no more than
+// early has brought.
 func (b *Backend) write(ctx context.Context, ops []op, pinned []pinnedOp) error {
-	for _, p := range pinned {
-		b.generations[p.family].setPinned(b.conn.nft, p.list)
-	}
-	for first := true; len(ops) > 0 || (first && len(pinned) > 0); first = false {
-		n := min(len(ops), transaction)
+	for len(pinned) > 0 || len(ops) > 0 {
+		room := transaction
+		for ; len(pinned) > 0 && room > 0; pinned = pinned[1:] {
+			room -= b.generations[pinned[0].family].setPinned(b.conn.nft, pinned[0].list)
+		}
+		n := 0
+		for ; n < len(ops) && room > 0; n++ {
+			room -= 1 + b.generations[ops[n].family].ensure(b.conn.nft, ops[n].new.to)
+		}
 		if err := b.buffer(b.conn.nft, ops[:n]); err != nil {
 			return err
 		}

@@ -203,37 +203,43 @@ func (s survey) hasAffinity(families []proxier.Family, generation int) bool {
 // next Reset: before Linux 6.2 a deleted verdict lets go of its chain only some
 // time after the transaction.
 func (b *Backend) sweep(ctx context.Context, s survey) {
-	keep := affinityName(b.affinity)
-	steps := []func(*nft.Conn, *names){
-		func(c *nft.Conn, n *names) {
-			for _, name := range flatten(n.chains) {
-				c.FlushChain(&nft.Chain{Table: n.table, Name: name})
-			}
-			for _, name := range flatten(n.sets) {
-				if name != keep {
-					c.DelSet(&nft.Set{Table: n.table, Name: name})
-				}
-			}
-		},
-		func(c *nft.Conn, n *names) {
-			for _, name := range flatten(n.chains) {
-				c.DelChain(&nft.Chain{Table: n.table, Name: name})
-			}
-		},
-	}
-	for _, step := range steps {
-		c, err := b.connect()
-		if err == nil {
-			for _, f := range b.cfg.Families {
-				step(c.nft, s[f])
-			}
-			err = b.flush(ctx)
+	var rules, sets, chains []func(*nft.Conn)
+	for _, f := range b.cfg.Families {
+		table := s[f].table
+		for _, name := range flatten(s[f].chains) {
+			ch := &nft.Chain{Table: table, Name: name}
+			rules = append(rules, func(c *nft.Conn) { c.FlushChain(ch) })
+			chains = append(chains, func(c *nft.Conn) { c.DelChain(ch) })
 		}
-		if err != nil {
-			b.cfg.Log.Warn("remove an old generation: the next reset tries again", "table", b.cfg.Table, "error", err)
+		for _, name := range flatten(s[f].sets) {
+			if name != affinityName(b.affinity) {
+				sets = append(sets, func(c *nft.Conn) { c.DelSet(&nft.Set{Table: table, Name: name}) })
+			}
+		}
+	}
+	for _, step := range [][]func(*nft.Conn){append(rules, sets...), chains} {
+		if err := b.inTransactions(ctx, step); err != nil {
+			b.cfg.Log.Warn("remove an old generation: the next reset tries again", "table", b.cfg.Table, "err", err)
 			return
 		}
 	}
+}
+
+// inTransactions commits messages, in as many transactions as they need.
+func (b *Backend) inTransactions(ctx context.Context, messages []func(*nft.Conn)) error {
+	for part := range slices.Chunk(messages, transaction) {
+		c, err := b.connect()
+		if err != nil {
+			return err
+		}
+		for _, add := range part {
+			add(c.nft)
+		}
+		if err := b.flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func flatten(m map[int][]string) []string {
