@@ -24,9 +24,7 @@ type NS struct {
 // REQUIRE_KERNEL=1 is set.
 func New(tb testing.TB) *NS {
 	tb.Helper()
-	if _, err := exec.LookPath("ip"); err != nil {
-		unavailable(tb, fmt.Errorf("find the ip command of iproute2: %w", err))
-	}
+	NeedCommand(tb, "ip")
 	ns := &NS{}
 	if err := onThread(func() error { return ns.create() }); err != nil {
 		unavailable(tb, err)
@@ -37,6 +35,15 @@ func New(tb testing.TB) *NS {
 	// their sender makes no address look like a duplicate.
 	ns.Sysctl(tb, "ipv6/conf/default/accept_dad", "0")
 	return ns
+}
+
+// NeedCommand skips the test when a command is not to be had, and fails it instead
+// when REQUIRE_KERNEL=1 is set.
+func NeedCommand(tb testing.TB, name string) {
+	tb.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		unavailable(tb, err)
+	}
 }
 
 // create moves the calling thread into a new namespace and keeps its file. The
@@ -59,9 +66,9 @@ func unavailable(tb testing.TB, err error) {
 	missing := errors.Is(err, unix.EPERM) || errors.Is(err, unix.EINVAL) ||
 		errors.Is(err, unix.ENOSYS) || errors.Is(err, exec.ErrNotFound)
 	if !missing || os.Getenv("REQUIRE_KERNEL") == "1" {
-		tb.Fatalf("network namespace: %v", err)
+		tb.Fatalf("this host cannot run the test: %v", err)
 	}
-	tb.Skipf("network namespace: %v (REQUIRE_KERNEL=1 makes this a failure)", err)
+	tb.Skipf("this host cannot run the test: %v (REQUIRE_KERNEL=1 makes this a failure)", err)
 }
 
 // onThread runs f on a thread of its own, which ends with f: the thread is

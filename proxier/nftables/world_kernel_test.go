@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -233,10 +232,8 @@ func remove(tb testing.TB, b *Backend, ports ...*proxier.ServicePort) {
 // listing returns what nft prints for the ruleset, or skips without nft.
 func listing(tb testing.TB, ns *netnstest.NS) string {
 	tb.Helper()
+	netnstest.NeedCommand(tb, "nft")
 	out, err := ns.Run("nft", "list", "ruleset")
-	if errors.Is(err, os.ErrNotExist) {
-		tb.Skip("nft is not installed")
-	}
 	if err != nil {
 		tb.Fatalf("nft list ruleset: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 // TestKernelServiceReachesPod runs the whole wiring over a real kernel: a manifest
 // and the kubelet's answer become a connection, also after the Proxy has ended.
 func TestKernelServiceReachesPod(t *testing.T) {
+	netnstest.NeedCommand(t, "nft")
 	node, pod := netnstest.New(t), netnstest.New(t)
 	netnstest.Veth(t,
 		netnstest.End{NS: node, Name: "pod0", Addrs: []string{"10.244.0.1/24"}},
