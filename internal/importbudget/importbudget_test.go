@@ -28,6 +28,8 @@ var rules = Rules{
 	Budgets: map[string]int{
 		"runtime":             115,
 		"runtime/runtimetest": 115,
+		"runtime/logs":        115,
+		"runtime/images":      177,
 		"probes":              65,
 		"probes/grpc":         170,
 		"probes/probestest":   65,
