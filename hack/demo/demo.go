@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
@@ -15,6 +16,9 @@ const (
 	outDir = "_out"
 	// virtualIP is the Service's address in manifests/service.yaml.
 	virtualIP = "10.96.0.10"
+	// patience bounds each wait. What is waited for takes a second or two on an idle
+	// machine.
+	patience = 45 * time.Second
 	// requests is how many requests a table of answers is made of.
 	requests = 60
 )

@@ -76,7 +76,7 @@ func (d *demo) runPods(ctx context.Context) error {
 func (d *demo) waitForPods(ctx context.Context, names []string) ([]corev1.Pod, error) {
 	var pods []corev1.Pod
 	what := "exactly these pods are ready: " + strings.Join(names, ", ")
-	err := testnode.Eventually(ctx, 30*time.Second, what, func(ctx context.Context) error {
+	err := testnode.Eventually(ctx, patience, what, func(ctx context.Context) error {
 		var err error
 		if pods, err = d.kubelet.Pods(ctx); err != nil {
 			return err
@@ -128,7 +128,7 @@ var brokenRow = regexp.MustCompile(`(?m)^(broken\.yaml) +invalid +12 .*(line 12:
 
 // waitForBroken waits until the kubelet's table of manifests names the mistake.
 func (d *demo) waitForBroken(ctx context.Context) error {
-	return testnode.Eventually(ctx, 10*time.Second, "the kubelet names broken.yaml, line 12 and its field", func(ctx context.Context) error {
+	return testnode.Eventually(ctx, patience, "the kubelet names broken.yaml, line 12 and its field", func(ctx context.Context) error {
 		table, err := d.kubelet.Get(ctx, "/manifests")
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func (d *demo) serve(ctx context.Context) error {
 // waitForAnswers sends rounds of requests until exactly these pods answer.
 func (d *demo) waitForAnswers(ctx context.Context, pods []string) error {
 	what := fmt.Sprintf("http://%s is answered by %s", virtualIP, strings.Join(pods, ", "))
-	return testnode.Eventually(ctx, 15*time.Second, what, func(ctx context.Context) error {
+	return testnode.Eventually(ctx, patience, what, func(ctx context.Context) error {
 		answers, err := d.ask(ctx)
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func (d *demo) killContainer(ctx context.Context) error {
 	}
 	var after snapshot
 	what := victim + " is ready again with restart count 1"
-	err = testnode.Eventually(ctx, 30*time.Second, what, func(ctx context.Context) error {
+	err = testnode.Eventually(ctx, patience, what, func(ctx context.Context) error {
 		pod, err := d.kubelet.Pod(ctx, victim)
 		if err != nil {
 			return err
@@ -264,7 +264,7 @@ func (d *demo) removeManifest(ctx context.Context) error {
 		return err
 	}
 	d.report.table(podRows(pods)...)
-	err = testnode.Eventually(ctx, 30*time.Second, "the runtime has no container of "+gone, func(ctx context.Context) error {
+	err = testnode.Eventually(ctx, patience, "the runtime has no container of "+gone, func(ctx context.Context) error {
 		shot, err := d.look(ctx)
 		if err == nil && shot[gone].id != "" {
 			err = fmt.Errorf("it has %s", short(shot[gone].id))

@@ -20,7 +20,7 @@ import (
 )
 
 // patience bounds each wait for something that should happen soon.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // agent is the kubelet of one test on the shared node.
 type agent struct {
@@ -56,7 +56,7 @@ func (a *agent) start() {
 
 func (a *agent) end() {
 	// The test's context has ended by now.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.t.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.t.Context()), 2*time.Minute)
 	defer cancel()
 	a.removeAll(a.Manifests())
 	if !a.kubelet.Exited() {

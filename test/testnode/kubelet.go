@@ -20,7 +20,7 @@ import (
 const NodeName = "node-a"
 
 // startLimit is how long a program may take until its health check answers.
-const startLimit = 20 * time.Second
+const startLimit = 30 * time.Second
 
 // Kubelet is a kubelet that runs on a node.
 type Kubelet struct {
