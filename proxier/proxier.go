@@ -100,7 +100,11 @@ type Proxier struct {
 	waiting []*Feed // not yet synced
 	running bool
 	reset   bool // the next round is a Reset
-	status  Status
+	// queued and working are since when the oldest change waits that no round has
+	// taken, and the oldest in the round under way.
+	queued  time.Time
+	working time.Time
+	status  Status // but for Waiting and QueuedSince
 }
 
 // New returns a Proxier of b. It does nothing until Run.
@@ -237,7 +241,7 @@ func (p *Proxier) round(ctx context.Context) error {
 			r.Err = fmt.Errorf("reset to %d service ports: %w", r.Ports, err)
 		}
 	case w.delta.Empty():
-		p.settle(w, nil)
+		p.settle(nil)
 		return nil
 	default:
 		if err := p.backend.Apply(ctx, w.delta); err != nil {
@@ -245,7 +249,7 @@ func (p *Proxier) round(ctx context.Context) error {
 		}
 	}
 	r.Took = time.Since(begin)
-	p.settle(w, r.Err)
+	p.settle(r.Err)
 	p.cfg.Observe(r)
 	p.log(r)
 	return r.Err
@@ -263,8 +267,8 @@ func (p *Proxier) log(r Round) {
 func (p *Proxier) take() work {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := work{since: p.status.QueuedSince}
-	p.status.QueuedSince = time.Time{}
+	p.working, p.queued = p.queued, time.Time{}
+	w := work{since: p.working}
 	if p.reset {
 		p.reset = false
 		w.state = p.tracker.State()
@@ -274,27 +278,25 @@ func (p *Proxier) take() work {
 	return w
 }
 
-func (p *Proxier) settle(w work, err error) {
+// settle ends a round; what it could not put in force waits on.
+func (p *Proxier) settle(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	since := p.working
+	p.working = time.Time{}
 	if err == nil {
 		p.status.LastSuccess, p.status.LastError, p.status.Failures = time.Now(), nil, 0
 		return
 	}
-	p.reset = true
+	p.reset, p.queued = true, since
 	p.status.LastError = err
 	p.status.Failures++
-	if !w.since.IsZero() {
-		p.status.QueuedSince = w.since
-	} else {
-		p.queueLocked()
-	}
 }
 
 // queueLocked notes that something waits to be programmed and wakes Run.
 func (p *Proxier) queueLocked() {
-	if p.status.QueuedSince.IsZero() {
-		p.status.QueuedSince = time.Now()
+	if p.queued.IsZero() {
+		p.queued = time.Now()
 	}
 	p.wakeUp()
 }

@@ -261,6 +261,38 @@ func TestRunChangeDuringACall(t *testing.T) {
 	}
 }
 
+// A backend that hangs holds changes up as much as one that fails.
+func TestStatusWhileTheBackendHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, proxier.Config{})
+		feed := r.Feed("objects")
+		feed.Synced()
+		hang := true
+		r.backend.Fail(func(proxiertest.Call) error {
+			if hang {
+				pass(10 * time.Minute)
+			}
+			return nil
+		})
+		r.start(t)
+		pass(5 * time.Minute)
+		feed.SetService(clusterService(1))
+		pass(time.Minute)
+		if st := r.Status(); !st.QueuedSince.Equal(r.begin) {
+			t.Errorf("Status().QueuedSince = %v in the first Reset, want the start of Run, %v", st.QueuedSince, r.begin)
+		}
+		hang = false
+		pass(5 * time.Minute) // the Reset is through, and so is what came during it
+		r.expect(t, "10m0s Reset", "10m0.02s Apply")
+		if last := r.lastRound(); last.Queued != 5*time.Minute+20*time.Millisecond {
+			t.Errorf("the change waited for %v, want 5m0.02s: it came during the Reset", last.Queued)
+		}
+		if st := r.Status(); !st.QueuedSince.IsZero() {
+			t.Errorf("Status().QueuedSince = %v at rest, want zero", st.QueuedSince)
+		}
+	})
+}
+
 func TestRunZone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, proxier.Config{Node: proxier.Node{Zone: "a"}})

@@ -13,8 +13,9 @@ type Status struct {
 	// LastSuccess is when a round last ended with everything in force; zero before
 	// the first.
 	LastSuccess time.Time
-	// QueuedSince is since when the oldest change waits to be in force; zero if
-	// none does. The first Reset counts from the start of Run.
+	// QueuedSince is since when the oldest change waits to be in force, that which
+	// the Backend works on included; zero if none does. The first Reset counts from
+	// the start of Run.
 	QueuedSince time.Time
 	// LastError is what the last round failed with, nil after a success.
 	LastError error
@@ -32,6 +33,10 @@ func (p *Proxier) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.status
+	s.QueuedSince = p.queued
+	if !p.working.IsZero() {
+		s.QueuedSince = p.working
+	}
 	for _, f := range p.waiting {
 		s.Waiting = append(s.Waiting, f.name)
 	}
