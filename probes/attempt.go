@@ -73,9 +73,7 @@ func (e *Engine) finish(ctx context.Context, w *worker, f *found) *report {
 	now := e.now()
 	e.load.Running--
 	w.flight.cancel = nil
-	if w.entry.gone {
-		delete(e.orphans, orphan{w.entry.ref.ID, w.kind})
-	}
+	e.containers.returned(w)
 	if w.state == overrun {
 		e.load.Overrun--
 	}

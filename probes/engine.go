@@ -40,15 +40,13 @@ type Engine struct {
 	attempts sync.WaitGroup
 
 	// mu guards what follows. It is not held while probers or hooks run.
-	mu      sync.Mutex
-	started bool
-	entries map[string]*entry
-	pods    map[types.UID][]*entry
-	timers  timers
-	turns   turns
-	orphans map[orphan]struct{}
-	load    Load
-	stall   stall
+	mu         sync.Mutex
+	started    bool
+	containers register
+	timers     timers
+	turns      turns
+	load       Load
+	stall      stall
 }
 
 // Load says how much an Engine has to do just now.
@@ -83,13 +81,11 @@ func newWith(cfg Config, jitter func(time.Duration) time.Duration) (*Engine, err
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{
-		cfg:     cfg,
-		jitter:  jitter,
-		epoch:   time.Now(),
-		wake:    make(chan struct{}, 1),
-		entries: make(map[string]*entry),
-		pods:    make(map[types.UID][]*entry),
-		orphans: make(map[orphan]struct{}),
+		cfg:        cfg,
+		jitter:     jitter,
+		epoch:      time.Now(),
+		wake:       make(chan struct{}, 1),
+		containers: newRegister(),
 	}, nil
 }
 
@@ -106,11 +102,10 @@ func (e *Engine) Add(c Container) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	known := e.entries[c.Ref.ID]
+	known := e.containers.byID[c.Ref.ID]
 	if known == nil {
 		known = newEntry(c, e.since(c.StartedAt))
-		e.entries[c.Ref.ID] = known
-		e.pods[c.Ref.UID] = append(e.pods[c.Ref.UID], known)
+		e.containers.add(known)
 		e.activate(known, true)
 	}
 	if c.Terminating {
@@ -123,12 +118,17 @@ func (e *Engine) Add(c Container) error {
 // cancelled and come to nothing. An unknown ID is no error.
 func (e *Engine) Remove(id string) {
 	e.mu.Lock()
-	en := e.entries[id]
+	en := e.containers.byID[id]
 	if en == nil {
 		e.mu.Unlock()
 		return
 	}
-	e.drop(en)
+	e.containers.drop(en)
+	for _, w := range en.workers {
+		if w != nil {
+			e.halt(w)
+		}
+	}
 	e.mu.Unlock()
 	if removed := e.cfg.Hooks.Removed; removed != nil {
 		removed(en.ref)
@@ -159,8 +159,8 @@ func (e *Engine) Set(pod types.UID, containers []Container) error {
 func (e *Engine) idsOf(pod types.UID) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ids := make([]string, 0, len(e.pods[pod]))
-	for _, en := range e.pods[pod] {
+	ids := make([]string, 0, len(e.containers.byPod[pod]))
+	for _, en := range e.containers.byPod[pod] {
 		ids = append(ids, en.ref.ID)
 	}
 	return ids
@@ -173,7 +173,7 @@ func (e *Engine) idsOf(pod types.UID) []string {
 func (e *Engine) Terminate(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if en := e.entries[id]; en != nil {
+	if en := e.containers.byID[id]; en != nil {
 		e.quiet(en)
 	}
 }
@@ -182,7 +182,7 @@ func (e *Engine) Terminate(id string) {
 func (e *Engine) TerminatePod(pod types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, en := range e.pods[pod] {
+	for _, en := range e.containers.byPod[pod] {
 		e.quiet(en)
 	}
 }
@@ -195,7 +195,7 @@ func (e *Engine) TerminatePod(pod types.UID) {
 func (e *Engine) Trigger(id string, k Kind) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	w := e.entries[id].worker(k)
+	w := e.containers.byID[id].worker(k)
 	if w == nil {
 		return false
 	}
@@ -221,7 +221,7 @@ func (e *Engine) Trigger(id string, k Kind) bool {
 func (e *Engine) Values(id string) (Values, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	en := e.entries[id]
+	en := e.containers.byID[id]
 	if en == nil {
 		return Values{}, false
 	}

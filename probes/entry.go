@@ -10,13 +10,6 @@ type entry struct {
 	gone    bool
 }
 
-// orphan names a probe of a container that was removed while the prober was at
-// work, which has not returned yet.
-type orphan struct {
-	id   string
-	kind Kind
-}
-
 func newEntry(c Container, started time.Duration) *entry {
 	en := &entry{ref: c.Ref, started: started}
 	for k := range Kind(kinds) {
@@ -84,31 +77,4 @@ func (e *Engine) quiet(en *entry) {
 		}
 	}
 	e.activate(en, false)
-}
-
-// drop forgets en.
-func (e *Engine) drop(en *entry) {
-	en.gone = true
-	for k, w := range en.workers {
-		if w == nil {
-			continue
-		}
-		if w.flight.cancel != nil {
-			e.orphans[orphan{en.ref.ID, Kind(k)}] = struct{}{}
-		}
-		e.halt(w)
-	}
-	delete(e.entries, en.ref.ID)
-	rest := e.pods[en.ref.UID]
-	for i, other := range rest {
-		if other == en {
-			rest = append(rest[:i], rest[i+1:]...)
-			break
-		}
-	}
-	if len(rest) == 0 {
-		delete(e.pods, en.ref.UID)
-	} else {
-		e.pods[en.ref.UID] = rest
-	}
 }

@@ -54,7 +54,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) cancel() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, en := range e.entries {
+	for _, en := range e.containers.byID {
 		for _, w := range en.workers {
 			if w != nil && w.flight.cancel != nil {
 				w.flight.cancel()
@@ -81,7 +81,7 @@ func (e *Engine) collect(ctx context.Context, r *round) {
 		switch {
 		case w.state == running:
 			r.todo = append(r.todo, e.expire(w, now))
-		case e.orphaned(w):
+		case e.containers.orphaned(w):
 			w.record.counts.Skipped++
 			w.due = skipping(w.due, now, w.probe.Schedule.Period)
 			e.timers.set(w, w.due)
@@ -154,16 +154,6 @@ func (e *Engine) freeSlot(w *worker) {
 	if e.load.Waiting > 0 {
 		e.poke()
 	}
-}
-
-// orphaned reports whether a prober is still at work for an earlier addition of
-// the same container.
-func (e *Engine) orphaned(w *worker) bool {
-	if len(e.orphans) == 0 {
-		return false
-	}
-	_, found := e.orphans[orphan{w.entry.ref.ID, w.kind}]
-	return found
 }
 
 // poke has Run look again at what is due.

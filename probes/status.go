@@ -69,8 +69,8 @@ func (c *Counts) attempts() uint64 { return c.Successful + c.Failed + c.Unknown 
 // container and ID.
 func (e *Engine) Snapshot() []Status {
 	e.mu.Lock()
-	all := make([]Status, 0, len(e.entries))
-	for _, en := range e.entries {
+	all := make([]Status, 0, len(e.containers.byID))
+	for _, en := range e.containers.byID {
 		all = append(all, en.status(e.epoch))
 	}
 	e.mu.Unlock()
@@ -90,7 +90,7 @@ func (e *Engine) Snapshot() []Status {
 func (e *Engine) Status(id string) (Status, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	en := e.entries[id]
+	en := e.containers.byID[id]
 	if en == nil {
 		return Status{}, false
 	}
