@@ -105,31 +105,48 @@ func (c *conn) names(ctx context.Context, t *nft.Table, d dump) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	var answers []netlink.Message
-	err = c.within(ctx, func() error {
-		var err error
-		answers, err = c.nl.Execute(netlink.Message{
-			Header: netlink.Header{
-				Type:  netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | d.request),
-				Flags: netlink.Request | netlink.Dump,
-			},
-			// struct nfgenmsg: family, version, resource.
-			Data: append([]byte{byte(t.Family), unix.NFNETLINK_V0, 0, 0}, request...),
+	// struct nfgenmsg: family, version, resource.
+	request = append([]byte{byte(t.Family), unix.NFNETLINK_V0, 0, 0}, request...)
+	for range dumpTries {
+		var answers []netlink.Message
+		err = c.within(ctx, func() error {
+			var err error
+			answers, err = c.nl.Execute(netlink.Message{
+				Header: netlink.Header{
+					Type:  netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | d.request),
+					Flags: netlink.Request | netlink.Dump,
+				},
+				Data: request,
+			})
+			return err
 		})
-		return err
-	})
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil
+		if errors.Is(err, unix.ENOENT) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		if names, err = namesOf(answers, t.Name, d); !errors.Is(err, errInterrupted) {
+			return names, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return namesOf(answers, t.Name, d)
+	return nil, err
 }
+
+// dumpTries is how often a dump is begun: who commits without a pause may
+// interrupt each of them.
+const dumpTries = 10
+
+// errInterrupted says that a dump lacks names: others committed meanwhile.
+var errInterrupted = errors.New("the rules of this host change all the time, so that they cannot be listed")
 
 func namesOf(answers []netlink.Message, table string, d dump) ([]string, error) {
 	var out []string
 	for _, m := range answers {
+		if m.Header.Flags&netlink.DumpInterrupted != 0 {
+			return nil, errInterrupted
+		}
 		if len(m.Data) < sizeofNfgenmsg {
 			return nil, fmt.Errorf("answer of %d bytes is too short", len(m.Data))
 		}

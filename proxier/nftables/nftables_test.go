@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -106,6 +107,16 @@ func TestNamesPassOverWhatTheyDoNotKnow(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"g1/services", "strange"}, got); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+func TestNamesOfAnInterruptedDumpAreNotTrusted(t *testing.T) {
+	whole := setMessage(t, netlink.Attribute{Type: unix.NFTA_SET_TABLE, Data: []byte("ours\x00")},
+		netlink.Attribute{Type: unix.NFTA_SET_NAME, Data: []byte("g1/services\x00")})
+	cut := whole
+	cut.Header.Flags |= netlink.DumpInterrupted
+	if names, err := namesOf([]netlink.Message{whole, cut}, "ours", dumpSets()); !errors.Is(err, errInterrupted) {
+		t.Errorf("namesOf = %q, %v, want %v", names, err, errInterrupted)
 	}
 }
 
