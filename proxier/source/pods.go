@@ -20,10 +20,6 @@ const (
 	DefaultTimeout  = 10 * time.Second
 )
 
-// maxBackoff bounds the wait between attempts at a kubelet that does not answer: a
-// restart of it shall show within seconds.
-const maxBackoff = 5 * time.Second
-
 // PodsConfig configures a Pods. The zero value works.
 type PodsConfig struct {
 	// NodeName is the node of the pods, under which their endpoints are local.
@@ -99,28 +95,23 @@ func newPods(k lister, next Sink, cfg PodsConfig) *Pods {
 	return &Pods{kubelet: k, next: next, cfg: cfg, services: map[types.NamespacedName]*selected{}}
 }
 
-// Run asks the kubelet again and again until ctx ends, and then returns nil.
+// Run asks the kubelet each Interval until ctx ends, and then returns nil. It does
+// not slow down while there is no answer: a question costs next to nothing, and a
+// kubelet that has come back shows at once.
 func (p *Pods) Run(ctx context.Context) error {
 	defer p.kubelet.close()
-	away := false
-	wait := p.cfg.Interval
-	for {
+	for away := false; ; {
 		err := p.poll(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil:
-			if !away {
-				p.cfg.Log.Warn("kubelet does not answer; endpoints stay as they are", "err", err)
-			}
-			away, wait = true, min(2*wait, max(maxBackoff, p.cfg.Interval))
-		default:
-			if away {
-				p.cfg.Log.Info("kubelet answers again")
-			}
-			away, wait = false, p.cfg.Interval
+		case err != nil && !away:
+			p.cfg.Log.Warn("kubelet does not tell its pods; endpoints stay as they are", "err", err)
+		case err == nil && away:
+			p.cfg.Log.Info("kubelet tells its pods again")
 		}
-		t := time.NewTimer(wait)
+		away = err != nil
+		t := time.NewTimer(p.cfg.Interval)
 		select {
 		case <-ctx.Done():
 			t.Stop()
