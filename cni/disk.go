@@ -1,0 +1,232 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk is a directory of small files that survives the process and the machine.
+type disk interface {
+	// Hold locks the directory against other processes, and returns the function that
+	// ends it. Any number of holders may share it.
+	Hold(ctx context.Context, mode holdMode) (func(), error)
+	// Create makes an empty file and locks it. It fails with fs.ErrExist.
+	Create(ctx context.Context, name string) (diskFile, error)
+	// Open locks an existing file. It fails with fs.ErrNotExist.
+	Open(ctx context.Context, name string) (diskFile, error)
+	// Peek reads a file without its lock. It fails with fs.ErrNotExist.
+	Peek(name string) ([]byte, error)
+	// Remove takes a file away. Its name may be back after a power cut.
+	Remove(name string) error
+	// Names lists the files.
+	Names() ([]string, error)
+}
+
+// diskFile is a file of a disk, locked until Close.
+type diskFile interface {
+	Read() ([]byte, error)
+	// Append is durable when it returns, and so is the file's name.
+	Append(data []byte) error
+	// Inherit returns the descriptor whose lock lives on in processes that get it, nil
+	// if there is none.
+	Inherit() *os.File
+	Close() error
+}
+
+type holdMode int
+
+const (
+	together holdMode = unix.LOCK_SH
+	alone    holdMode = unix.LOCK_EX
+)
+
+const (
+	// lockFile is in the state directory; no record has such a name.
+	lockFile = "@lock"
+	// maxRecord is far above what a network configuration and a result take.
+	maxRecord = 16 << 20
+)
+
+// folder is a directory of the operating system.
+type folder struct {
+	dir string
+	// patience is how long another process may hold a lock before it counts as stuck.
+	patience time.Duration
+}
+
+func (f folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+// Hold implements disk. It makes the directory if there is none.
+func (f folder) Hold(ctx context.Context, mode holdMode) (func(), error) {
+	file, err := os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		if err := f.make(); err != nil {
+			return nil, err
+		}
+		file, err = os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := f.lock(ctx, file, mode); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// make makes the directory, its name durable.
+func (f folder) make() error {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(f.dir))
+}
+
+// Create implements disk.
+func (f folder) Create(ctx context.Context, name string) (diskFile, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.lock(ctx, file, alone); err != nil {
+		return nil, errors.Join(err, file.Close(), f.Remove(name))
+	}
+	return &folderFile{file: file, dir: f.dir, fresh: true}, nil
+}
+
+// Open implements disk. A file that was removed while this one waited is none.
+func (f folder) Open(ctx context.Context, name string) (diskFile, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.lock(ctx, file, alone); err != nil {
+		file.Close()
+		return nil, err
+	}
+	locked, err := file.Stat()
+	if err == nil {
+		var now os.FileInfo
+		now, err = os.Lstat(f.path(name))
+		if err == nil && !os.SameFile(locked, now) {
+			err = fmt.Errorf("%s was replaced: %w", f.path(name), os.ErrNotExist)
+		}
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &folderFile{file: file, dir: f.dir}, nil
+}
+
+// Peek implements disk.
+func (f folder) Peek(name string) ([]byte, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readRecord(file)
+}
+
+// Remove implements disk.
+func (f folder) Remove(name string) error { return os.Remove(f.path(name)) }
+
+// Names implements disk.
+func (f folder) Names() ([]string, error) {
+	entries, err := os.ReadDir(f.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		if e.Name() != lockFile {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// lock takes the lock of an open file, by flock(2): it belongs to the open file, so
+// that a process that inherits the descriptor keeps it when this one is killed.
+func (f folder) lock(ctx context.Context, file *os.File, mode holdMode) error {
+	deadline := time.Now().Add(f.patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), int(mode)|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return fmt.Errorf("lock %s: %w", file.Name(), err)
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: %w for %s; /proc/locks has its number", file.Name(), ErrBusy, f.patience)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%s: %w: %w", file.Name(), ErrBusy, context.Cause(ctx))
+		case <-timer.C:
+		}
+	}
+}
+
+// folderFile is an open and locked file.
+type folderFile struct {
+	file  *os.File
+	dir   string
+	fresh bool // the name is not durable yet
+}
+
+// Read implements diskFile.
+func (f *folderFile) Read() ([]byte, error) { return readRecord(f.file) }
+
+func readRecord(file *os.File) ([]byte, error) {
+	data, err := io.ReadAll(io.NewSectionReader(file, 0, maxRecord+1))
+	if err == nil && len(data) > maxRecord {
+		return nil, fmt.Errorf("%s is larger than %d bytes", file.Name(), maxRecord)
+	}
+	return data, err
+}
+
+// Append implements diskFile. The name becomes durable with the first bytes.
+func (f *folderFile) Append(data []byte) error {
+	if _, err := f.file.Write(data); err != nil {
+		return err
+	}
+	if err := f.file.Sync(); err != nil {
+		return err
+	}
+	if !f.fresh {
+		return nil
+	}
+	f.fresh = false
+	return syncDir(f.dir)
+}
+
+// Inherit implements diskFile.
+func (f *folderFile) Inherit() *os.File { return f.file }
+
+// Close implements diskFile. The lock ends even where a process that a plugin left
+// behind has inherited it.
+func (f *folderFile) Close() error {
+	return errors.Join(unix.Flock(int(f.file.Fd()), unix.LOCK_UN), f.file.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
