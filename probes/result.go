@@ -42,6 +42,17 @@ func (o Outcome) String() string {
 // MarshalText returns String, so that outcomes read well in JSON.
 func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
+// UnmarshalText reads what MarshalText writes.
+func (o *Outcome) UnmarshalText(text []byte) error {
+	for _, known := range []Outcome{Unknown, Success, Failure, Warning} {
+		if string(text) == known.String() {
+			*o = known
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is no outcome of a probe: it must be unknown, success, failure or warning", clip(text, 40))
+}
+
 // verdict returns the value that o counts for: a Warning is a Success.
 func (o Outcome) verdict() Outcome {
 	if o == Warning {

@@ -1,6 +1,8 @@
 package probes
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -29,6 +31,28 @@ func TestClip(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestValuesSurviveJSON(t *testing.T) {
+	want := Values{Startup: Success, Liveness: Failure, Readiness: Unknown}
+	text, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(`{"Startup":"success","Liveness":"failure","Readiness":"unknown"}`, string(text)); diff != "" {
+		t.Errorf("JSON (-want +got):\n%s", diff)
+	}
+	var got Values
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	var o Outcome
+	if err := o.UnmarshalText([]byte("fine")); err == nil || !strings.Contains(err.Error(), `"fine"`) {
+		t.Errorf("error is %v", err)
 	}
 }
 
