@@ -67,8 +67,11 @@ func (d *demo) runPods(ctx context.Context) error {
 	}
 	d.report.saw("%s", d.manifests)
 	d.report.fact("three pods ran %s after their manifests were written", took)
+	if err := d.checkLog(); err != nil {
+		return err
+	}
 	row := brokenRow.FindStringSubmatch(d.manifests)
-	d.report.fact("the broken manifest beside them is named: %s, %s", row[1], row[2])
+	d.report.fact("the broken manifest beside them is named, at the status page and in the log: %s, %s", row[1], row[2])
 	return nil
 }
 
@@ -139,6 +142,20 @@ func (d *demo) waitForBroken(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// checkLog looks for the same in the kubelet's log.
+func (d *demo) checkLog() error {
+	log, err := os.ReadFile(d.kubelet.Log)
+	if err != nil {
+		return fmt.Errorf("read the kubelet's log: %w", err)
+	}
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "broken.yaml") && strings.Contains(line, "line 12") {
+			return nil
+		}
+	}
+	return fmt.Errorf("the kubelet's log %s does not name broken.yaml and line 12", d.kubelet.Log)
 }
 
 func (d *demo) serve(ctx context.Context) error {
