@@ -1,0 +1,274 @@
+package pullrecord
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodekit-go/nodekit/runtime/images/reference"
+)
+
+// maxLearned bounds the secrets of a record that are added without a pull, so that
+// rotation cannot make it grow without end.
+const maxLearned = 100
+
+// Store holds records of pulls in a directory.
+type Store struct {
+	// mu keeps reading and writing of a record together. It is held over the I/O of
+	// these small files on purpose: they are the state.
+	mu      sync.Mutex
+	pulling folder
+	pulled  folder
+	// active counts the pulls under way, by image.
+	active map[string]int
+}
+
+// Open returns the Store in a directory, by convention image_manager in the root
+// directory of a kubelet. It makes the directory if need be. Call Recover before the
+// first pull.
+func Open(dir string) (*Store, error) {
+	s := &Store{
+		pulling: folder(filepath.Join(dir, "pulling")),
+		pulled:  folder(filepath.Join(dir, "pulled")),
+		active:  make(map[string]int),
+	}
+	for _, f := range []folder{s.pulling, s.pulled} {
+		if err := os.MkdirAll(string(f), 0o700); err != nil {
+			return nil, fmt.Errorf("open records of image pulls: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Begin records that a pull of an image begins. Done or Abandon has to follow, once for
+// each Begin. image is its name as the pod writes it. Without the record there must be
+// no pull: the image would count as one that was on the node before.
+func (s *Store) Begin(image string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active[image] == 0 {
+		i := intent{typeMeta: typeMeta{intentKind, writtenVersion}, Image: image}
+		if err := s.pulling.write(image, i); err != nil {
+			return fmt.Errorf("record the pull of image %s: %w", image, err)
+		}
+	}
+	s.active[image]++
+	return nil
+}
+
+// Done records that a pull of an image brought the image with an id, and what gives
+// access to it. After an error the pull stays on record as begun, so that nobody gets
+// at the image without a pull.
+func (s *Store) Done(image, id string, by Access) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.addLocked(image, id, by, true); err != nil {
+		if s.active[image]--; s.active[image] <= 0 {
+			delete(s.active, image) // the file stays
+		}
+		return fmt.Errorf("record the pull of image %s: %w", image, err)
+	}
+	return s.endLocked(image)
+}
+
+// Abandon records that a pull failed.
+func (s *Store) Abandon(image string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.endLocked(image)
+}
+
+func (s *Store) endLocked(image string) error {
+	s.active[image]--
+	if s.active[image] > 0 {
+		return nil
+	}
+	delete(s.active, image)
+	if err := s.pulling.remove(image); err != nil {
+		return fmt.Errorf("record the end of the pull of image %s: %w", image, err)
+	}
+	return nil
+}
+
+// addLocked adds access to the record of an image id. With create there is a record
+// afterwards even if it grants nothing.
+func (s *Store) addLocked(image, id string, by Access, create bool) error {
+	ref, err := reference.Parse(image)
+	if err != nil {
+		return err
+	}
+	r, err := s.readLocked(id)
+	if r == nil {
+		// One that cannot be read grants nothing, so nothing is lost with it.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !create {
+			return err
+		}
+		r = &record{typeMeta: typeMeta{recordKind, writtenVersion}, ImageRef: id}
+	} else {
+		create = false
+	}
+	if !r.add(ref.Name, by) && !create {
+		return nil
+	}
+	r.APIVersion = writtenVersion
+	r.LastUpdated = time.Now().UTC().Truncate(time.Second)
+	return s.pulled.write(id, r)
+}
+
+func (s *Store) readLocked(id string) (*record, error) {
+	data, err := s.pulled.read(id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := decodeRecord(data)
+	if err != nil {
+		return nil, fmt.Errorf("record of image %s: %w", id, err)
+	}
+	if r.ImageRef != id {
+		return nil, fmt.Errorf("record of image %s is about %s", id, r.ImageRef)
+	}
+	return r, nil
+}
+
+// Allows reports whether a pod may use an image that is on the node under an id without
+// another pull. access is called at most once, and only if the answer depends on what
+// the pod has; its error is returned. A record that cannot be read allows nothing and
+// is an error too, which is for a log: a pull sets it right.
+func (s *Store) Allows(image, id string, v Verifier, access func() (Access, error)) (bool, error) {
+	if v.never() {
+		return true, nil
+	}
+	ref, err := reference.Parse(image)
+	if err != nil {
+		return false, err
+	}
+	r, pulled, err := s.look(image, id)
+	switch {
+	case err != nil:
+		return false, err
+	case !v.required(ref.Name, pulled):
+		return true, nil
+	case r == nil || !r.knows(ref.Name):
+		return false, nil
+	case r.Credentials[ref.Name].Everybody:
+		return true, nil
+	}
+	pod, err := access()
+	if err != nil {
+		return false, err
+	}
+	granted, learn := r.grants(ref.Name, pod)
+	if granted && len(learn.Secrets) > 0 && len(r.Credentials[ref.Name].Secrets) < maxLearned {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return true, s.addLocked(image, id, learn, false)
+	}
+	return granted, nil
+}
+
+// look returns the record of an image id, if there is one, and whether the image was
+// pulled by this agent.
+func (s *Store) look(image, id string) (*record, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.readLocked(id)
+	switch {
+	case err == nil:
+		return r, true, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, true, err
+	}
+	if s.active[image] > 0 {
+		return nil, true, nil
+	}
+	_, err = s.pulling.read(image)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	return nil, true, err
+}
+
+// Image is an image that is on the node.
+type Image struct {
+	ID string
+	// Names are its tags and digests in full, as the runtime lists them.
+	Names []string
+}
+
+// Recover looks through the pulls that an earlier process did not see the end of. The
+// images of those that the runtime has count as pulled, with unknown credentials; the
+// others stay as they are until the next pull of the image.
+func (s *Store) Recover(images []Image) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var begun []string
+	err := s.pulling.each(func(data []byte) error {
+		i, err := decodeIntent(data)
+		if err == nil {
+			begun = append(begun, i.Image)
+		}
+		return err
+	})
+	errs := []error{err}
+	for _, image := range begun {
+		id := find(images, image)
+		if id == "" || s.active[image] > 0 {
+			continue
+		}
+		if err := s.addLocked(image, id, Access{}, true); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, s.pulling.remove(image))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("recover records of image pulls: %w", err)
+	}
+	return nil
+}
+
+// find returns the id of the image with a name; empty if there is none.
+func find(images []Image, name string) string {
+	ref, err := reference.Parse(name)
+	if err != nil {
+		return ""
+	}
+	full := ref.String()
+	if ref.Digest != "" {
+		full = ref.Repository() + "@" + ref.Digest
+	}
+	for _, i := range images {
+		if slices.Contains(i.Names, full) {
+			return i.ID
+		}
+	}
+	return ""
+}
+
+// Prune removes the records of images that are not among ids, unless they were changed
+// at or after a time, which is when ids was listed.
+func (s *Store) Prune(ids []string, listed time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []string
+	err := s.pulled.each(func(data []byte) error {
+		r, err := decodeRecord(data)
+		if err == nil && !slices.Contains(ids, r.ImageRef) && r.LastUpdated.Before(listed.Truncate(time.Second)) {
+			gone = append(gone, r.ImageRef)
+		}
+		return err
+	})
+	errs := []error{err}
+	for _, id := range gone {
+		errs = append(errs, s.pulled.remove(id))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("prune records of image pulls: %w", err)
+	}
+	return nil
+}
