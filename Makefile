@@ -13,7 +13,8 @@ APT_NODE   := containerd runc containernetworking-plugins iptables
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -v /test/node)
-NESTED := hack/bench test/outside
+# Modules of their own, but those that only list tools.
+NESTED = $(filter-out hack/tools test/tools,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
 
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
@@ -64,6 +65,11 @@ test-node: ## pods on a private containerd (root)
 test-nested: ## the nested modules
 	$(call say,nested modules)
 	@for m in $(NESTED); do (cd $$m && go vet ./... && go test -timeout 15m ./...); done
+
+.PHONY: test-long
+test-long: ## the tests that make days of a node's life, in full length
+	$(call say,long tests)
+	@NODEKIT_LONG=1 go test -timeout 60m ./probes/...
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml
@@ -116,7 +122,7 @@ vuln: ## known vulnerabilities; says so where the database can't be reached
 .PHONY: update
 update: ## newest versions of all dependencies, in every module
 	@go get -u ./... && go mod tidy
-	@for m in hack/tools $(NESTED); do (cd $$m && go get -u ./... tool && go mod tidy); done
+	@for m in hack/tools test/tools $(NESTED); do (cd $$m && go get -u ./... tool && go mod tidy); done
 
 .PHONY: clean
 clean: ## remove what the targets built in this folder
