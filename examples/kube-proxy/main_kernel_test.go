@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodekit-go/nodekit/internal/leakcheck"
 	"github.com/nodekit-go/nodekit/internal/netnstest"
 )
 
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	leakcheck.Main(m)
 }
 
 const (
