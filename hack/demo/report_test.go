@@ -84,7 +84,8 @@ func TestSnapshotChanges(t *testing.T) {
 	}{
 		{"nothing changed", snapshot{"a": {id: "1", pid: 10}, "b": {id: "2", pid: 20}, "c": {id: "3", pid: 30}}, ""},
 		{
-			"everything did", snapshot{"a": {id: "1", pid: 11}, "c": {id: "4", pid: 40}, "d": {id: "5", pid: 50}},
+			"everything did",
+			snapshot{"a": {id: "1", pid: 11}, "c": {id: "4", pid: 40}, "d": {id: "5", pid: 50}},
 			"a was container 1 process 10 and is container 1 process 11\nb does not run any more\n" +
 				"c was container 3 process 30 and is container 4 process 40\nd is new",
 		},

@@ -32,11 +32,11 @@ type agent struct {
 // startAgent starts a kubelet for the test. At the test's end it removes all
 // manifests, waits until their pods are gone, and ends the kubelet; what is left
 // then fails the test and is removed, so that the next one starts clean.
-func startAgent(t testing.TB) *agent {
-	t.Helper()
-	a := &agent{suite: useNode(t), t: t}
+func startAgent(tb testing.TB) *agent {
+	tb.Helper()
+	a := &agent{suite: useNode(tb), t: tb}
 	a.start()
-	t.Cleanup(a.end)
+	tb.Cleanup(a.end)
 	return a
 }
 

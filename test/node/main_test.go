@@ -85,24 +85,24 @@ func startSuite(ctx context.Context, logs string) (*suite, error) {
 
 // requireHost skips the test where nodes cannot be started, unless
 // REQUIRE_KERNEL=1 says that they must.
-func requireHost(t testing.TB) {
-	t.Helper()
-	err := testnode.Prepare(t.Context())
+func requireHost(tb testing.TB) {
+	tb.Helper()
+	err := testnode.Prepare(tb.Context())
 	switch {
 	case err == nil:
 	case testnode.Required():
-		t.Fatal(err)
+		tb.Fatal(err)
 	default:
-		t.Skip(err)
+		tb.Skip(err)
 	}
 }
 
 // useNode returns the shared node.
-func useNode(t testing.TB) *suite {
-	t.Helper()
-	requireHost(t)
+func useNode(tb testing.TB) *suite {
+	tb.Helper()
+	requireHost(tb)
 	if shared.suite == nil {
-		t.Fatal(shared.err)
+		tb.Fatal(shared.err)
 	}
 	return shared.suite
 }

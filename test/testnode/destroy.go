@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,7 @@ func (l layout) destroy(ctx context.Context) error {
 	outside := append(l.shimSockets(), l.cniResults()...)
 	err := errors.Join(
 		l.killAll(ctx),
+		l.removeDeadSockets(ctx),
 		l.unmountAll(),
 		l.removeCgroups(ctx),
 		removeFiles(outside),
@@ -149,6 +151,52 @@ func (l layout) shimSockets() []string {
 		}
 	}
 	return sockets
+}
+
+// removeDeadSockets removes the sockets of shims that containerd gave up while
+// they started, and of which it forgot the address. They are recognised by being
+// younger than the node and by nobody answering, which makes them useless to
+// everybody.
+func (l layout) removeDeadSockets(ctx context.Context) error {
+	lock, err := os.Stat(l.path(lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // It died before it could have started anything.
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(shimSocketDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list sockets of shims: %w", err)
+	}
+	var dead []string
+	for _, entry := range entries {
+		path := filepath.Join(shimSocketDir, entry.Name())
+		info, err := entry.Info()
+		if err == nil && info.ModTime().After(lock.ModTime()) && isDead(ctx, path) {
+			dead = append(dead, path)
+		}
+	}
+	return removeFiles(dead)
+}
+
+// isDead reports whether nobody listens at a unix socket. A socket that was just
+// made does not answer for a moment either, so it is asked thrice.
+func isDead(ctx context.Context, path string) bool {
+	for range 3 {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+		if err == nil {
+			conn.Close()
+			return false
+		}
+		if !errors.Is(err, unix.ECONNREFUSED) || pause(ctx, 20*time.Millisecond) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // tasks is where containerd keeps a folder per running sandbox and container,

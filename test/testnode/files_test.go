@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -128,5 +130,26 @@ func TestParseCgroups(t *testing.T) {
 	got := parseCgroups("9:memory:/a\n4:cpu,cpuacct:/b:c\n0::/\nnonsense\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("control groups (-want +got):\n%s", diff)
+	}
+}
+
+func TestIsDead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if isDead(t.Context(), path) {
+		t.Error("somebody listens")
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !isDead(t.Context(), path) {
+		t.Error("nobody listens any more")
+	}
+	if isDead(t.Context(), path+"-missing") {
+		t.Error("a socket that is not there cannot be removed")
 	}
 }
