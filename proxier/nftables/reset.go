@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	nft "github.com/google/nftables"
 
@@ -30,8 +31,8 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 		return err
 	}
 	number := found.highest() + 1
-	if b.building != 0 {
-		b.sweep(ctx, found.cut(b.building))
+	if b.building != 0 && b.sweep(ctx, found.of(b.building)) {
+		found.forget(b.building)
 	}
 	b.building = number
 	if err := b.begin(ctx, number, found); err != nil {
@@ -174,8 +175,8 @@ func (s survey) highest() int {
 	return top
 }
 
-// cut takes one generation out of s and returns it.
-func (s survey) cut(number int) survey {
+// of returns what s holds of one generation.
+func (s survey) of(number int) survey {
 	out := make(survey, len(s))
 	for f, n := range s {
 		out[f] = &names{
@@ -183,10 +184,16 @@ func (s survey) cut(number int) survey {
 			sets:   map[int][]string{number: n.sets[number]},
 			chains: map[int][]string{number: n.chains[number]},
 		}
+	}
+	return out
+}
+
+// forget takes one generation out of s.
+func (s survey) forget(number int) {
+	for _, n := range s {
 		delete(n.sets, number)
 		delete(n.chains, number)
 	}
-	return out
 }
 
 func (s survey) hasAffinity(families []proxier.Family, generation int) bool {
@@ -198,18 +205,25 @@ func (s survey) hasAffinity(families []proxier.Family, generation int) bool {
 	return true
 }
 
-// sweep removes generations that are not in force: first rules and sets, which
-// hold the chains, then the chains. What cannot be removed yet is left for the
-// next Reset: before Linux 6.2 a deleted verdict lets go of its chain only some
-// time after the transaction.
-func (b *Backend) sweep(ctx context.Context, s survey) {
-	var rules, sets, chains []func(*nft.Conn)
+// sweep removes generations that are not in force and returns whether they are
+// gone. First it deletes the chains that a base chain may lead to: the kernel
+// refuses that for a generation in force, in case an earlier Reset put it there
+// without hearing of it. Then go rules and sets, which hold the other chains, then
+// these. What cannot be removed yet is left for the next Reset: before Linux 6.2 a
+// deleted verdict lets go of its chain only some time after the transaction.
+func (b *Backend) sweep(ctx context.Context, s survey) bool {
+	var entries, rules, sets, chains []func(*nft.Conn)
 	for _, f := range b.cfg.Families {
 		table := s[f].table
 		for _, name := range flatten(s[f].chains) {
 			ch := &nft.Chain{Table: table, Name: name}
+			remove := func(c *nft.Conn) { c.DelChain(ch) }
+			if isEntry(name) {
+				entries = append(entries, remove)
+				continue
+			}
 			rules = append(rules, func(c *nft.Conn) { c.FlushChain(ch) })
-			chains = append(chains, func(c *nft.Conn) { c.DelChain(ch) })
+			chains = append(chains, remove)
 		}
 		for _, name := range flatten(s[f].sets) {
 			if name != affinityName(b.affinity) {
@@ -217,12 +231,19 @@ func (b *Backend) sweep(ctx context.Context, s survey) {
 			}
 		}
 	}
-	for _, step := range [][]func(*nft.Conn){append(rules, sets...), chains} {
+	for _, step := range [][]func(*nft.Conn){entries, append(rules, sets...), chains} {
 		if err := b.inTransactions(ctx, step); err != nil {
 			b.cfg.Log.Warn("remove an old generation: the next reset tries again", "table", b.cfg.Table, "err", err)
-			return
+			return false
 		}
 	}
+	return true
+}
+
+// isEntry reports whether a chain of a generation is one that a base chain leads to.
+func isEntry(name string) bool {
+	_, name, _ = strings.Cut(name, "/")
+	return slices.ContainsFunc(baseChains(), func(c baseChain) bool { return chain{kind: c.entry}.String() == name })
 }
 
 // inTransactions commits messages, in as many transactions as they need.

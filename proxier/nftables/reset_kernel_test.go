@@ -127,6 +127,30 @@ func TestKernelRemainsOfAFailedResetGo(t *testing.T) {
 	}
 }
 
+// A Reset whose last answer got lost failed for its caller, but what it built is in
+// force: the next one must not take it for remains.
+func TestKernelResetThatFailedAfterItsCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	serveBoth(t, w)
+	b := newBackend(t, w.node, Config{})
+	ports := append(manyServices(3000, 2), service("web", proxier.TCP, "10.96.0.10:80", both4...))
+	reset(t, b, ports...)
+	b.building = b.generations[proxier.IPv4].number
+	stop := traffic(t, w.client, "10.96.0.10:80")
+	reset(t, b, ports...)
+	if n := stop(); n < 3 {
+		t.Errorf("%d connections were tried, too few to show anything", n)
+	}
+	found, err := b.survey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := found[proxier.IPv4]; len(n.chains) != 1 || len(n.sets) > 2 { // a set of pinned clients may be older
+		t.Errorf("chains of %d and sets of %d generations are left", len(n.chains), len(n.sets))
+	}
+}
+
 func TestKernelApplyNeedsAStateInForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
