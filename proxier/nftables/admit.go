@@ -76,7 +76,7 @@ func (a *admission) frontendFault(f proxier.Frontend, before []proxier.Frontend)
 		return "port 0"
 	}
 	for _, o := range before {
-		if o.Port == f.Port && o.Addr == f.Addr {
+		if o.Port == f.Port && o.Addr.Unmap() == f.Addr.Unmap() {
 			return "it stands here twice"
 		}
 	}
@@ -130,7 +130,7 @@ func (a *admission) sourceRanges(nodeAddrs []netip.Addr) {
 	}
 	var ranges []netip.Prefix
 	for i, r := range a.port.SourceRanges {
-		if !r.IsValid() || proxier.FamilyOf(r.Addr()) != a.port.Key.Family {
+		if !r.IsValid() || proxier.FamilyOf(unmapPrefix(r).Addr()) != a.port.Key.Family {
 			a.problem(fmt.Sprintf("SourceRanges[%d]", i), "%v is not a prefix of %s", r, a.port.Key.Family)
 			continue
 		}

@@ -33,6 +33,18 @@ func TestAdmit(t *testing.T) {
 			want: web(at(proxier.ExternalIP, "192.0.2.1", 80), far("10.0.0.1:80")),
 		},
 		{
+			name:     "frontend twice in two forms",
+			in:       web(at(proxier.ExternalIP, "::ffff:10.96.0.10", 80)),
+			want:     web(),
+			problems: []string{"Frontends[1]"},
+		},
+		{
+			name:     "range of more than IPv4 in IPv6 form",
+			in:       web(at(proxier.LoadBalancer, "192.0.2.1", 80), sources("::ffff:10.0.0.0/64", "198.51.100.0/24")),
+			want:     web(at(proxier.LoadBalancer, "192.0.2.1", 80), sources("198.51.100.0/24")),
+			problems: []string{"SourceRanges[0]"},
+		},
+		{
 			name:     "frontend twice, port 0, node port with an address, unknown kind",
 			in:       web(at(proxier.ExternalIP, "10.96.0.10", 80), at(proxier.ClusterIP, "10.96.0.10", 0), at(proxier.NodePort, "10.0.0.1", 30000), at(9, "10.0.0.1", 1)),
 			want:     web(),

@@ -65,8 +65,8 @@ func (l Local) cidrs(f proxier.Family) []netip.Prefix {
 func ofFamily(in []netip.Prefix, f proxier.Family) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range in {
-		if proxier.FamilyOf(p.Addr()) == f {
-			out = append(out, unmapPrefix(p))
+		if p = unmapPrefix(p); proxier.FamilyOf(p.Addr()) == f {
+			out = append(out, p)
 		}
 	}
 	return out

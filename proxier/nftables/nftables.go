@@ -123,9 +123,12 @@ func (c *Config) validate(bit int) error {
 	if bit < 0 || bit > 31 {
 		return fmt.Errorf("config: MasqueradeBit %d is not in 0…31", bit)
 	}
-	for _, f := range c.Families {
+	for i, f := range c.Families {
 		if f != proxier.IPv4 && f != proxier.IPv6 {
 			return fmt.Errorf("config: Families: %d is not a family", f)
+		}
+		if slices.Contains(c.Families[:i], f) {
+			return fmt.Errorf("config: Families: %s stands there twice", f)
 		}
 	}
 	for _, p := range c.NodePortAddresses {
@@ -354,10 +357,18 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 		c.nft.DelTable(&nft.Table{Name: b.cfg.Table, Family: tableFamily(f)})
 		err = b.flush(ctx)
 		if err != nil && !isNotFound(err) {
-			errs = append(errs, fmt.Errorf("nftables: delete table %s of %s: %w", b.cfg.Table, f, err))
+			errs = append(errs, fmt.Errorf("nftables: delete table %s of %s: %w", b.cfg.Table, f, privileged(err)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// privileged adds to an error what a process without privilege needs.
+func privileged(err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w: CAP_NET_ADMIN in the network namespace is needed", err)
+	}
+	return err
 }
 
 // isNotFound reports that a table, or its whole family, is not there.

@@ -30,6 +30,7 @@ func TestConfig(t *testing.T) {
 		{"long table", Config{Table: strings.Repeat("x", 256)}, "Table"},
 		{"bit below", Config{MasqueradeBit: new(-1)}, "MasqueradeBit"},
 		{"bit above", Config{MasqueradeBit: new(32)}, "MasqueradeBit"},
+		{"family twice", Config{Families: []proxier.Family{proxier.IPv4, proxier.IPv4}}, "IPv4 stands there twice"},
 		{"family", Config{Families: []proxier.Family{5}}, "Families"},
 		{"two detectors", Config{Local: Local{BridgeInterface: "b", InterfaceNamePrefix: "p"}}, "Local"},
 		{"bridge name", Config{Local: Local{BridgeInterface: "sixteen-bytes-xx"}}, "Local.BridgeInterface"},

@@ -19,7 +19,7 @@ import (
 func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
 	b.inForce = false
 	if err := b.reset(ctx, s); err != nil {
-		return fmt.Errorf("nftables: reset table %s to %d service ports: %w", b.cfg.Table, len(s.Ports), err)
+		return fmt.Errorf("nftables: reset table %s to %d service ports: %w", b.cfg.Table, len(s.Ports), privileged(err))
 	}
 	b.inForce = true
 	return nil
