@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/probes"
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
@@ -29,16 +31,19 @@ type agent struct {
 	source  Source
 	syncer  *podsync.Syncer
 	pool    *podworker.Pool
-	// instance is this agent's id.
-	instance string
-	takeOver bool
+	// probing is nil if this Node runs no probes.
+	probing *probing
+	// own has the agent's id and whether it takes over; see ownership.
+	own ownership
 	// snapshot is what the runtime last showed; not nil while the source runs.
 	snapshot atomic.Pointer[runtime.Snapshot]
 	told     told
 }
 
-// told is what relist has logged, so that it logs changes only.
+// told is what has been logged, so that only changes are.
 type told struct {
+	// noted beats when a status could be written.
+	noted pulse
 	// ready beats when the runtime says it is ready.
 	ready pulse
 	// conditions are what the runtime last said of itself.
@@ -58,19 +63,24 @@ func (l *lateAgent) get() *agent { return l.p.Load() }
 // newAgent puts the parts together.
 func newAgent(n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, error) {
 	a := &agent{
-		log:      n.log,
-		catalog:  n.catalog,
-		memory:   mem,
-		seen:     &n.runtimeSeen,
-		runtime:  rt,
-		source:   n.source,
-		instance: sync.Node.Instance,
-		takeOver: n.cfg.TakeOver,
-		told:     told{conditions: map[string]bool{}},
+		log:     n.log,
+		catalog: n.catalog,
+		memory:  mem,
+		seen:    &n.runtimeSeen,
+		runtime: rt,
+		source:  n.source,
+		own:     ownership{instance: sync.Node.Instance, takeOver: n.cfg.TakeOver},
+		told:    told{conditions: map[string]bool{}},
 	}
-	sync.OnStatus = n.catalog.setStatus
+	sync.OnStatus = a.setStatus
 	sync.OnEvent = a.tell
 	var err error
+	if a.probing, err = newProbing(n, a); err != nil {
+		return nil, err
+	}
+	if a.probing != nil {
+		sync.Prober = a.probing
+	}
 	if a.syncer, err = podsync.New(rt, sync); err != nil {
 		return nil, err
 	}
@@ -92,6 +102,7 @@ func (a *agent) run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.pool.Run(ctx) })
+	g.Go(func() error { return a.probing.run(ctx) })
 	g.Go(func() error { return a.relist(ctx) })
 	g.Go(func() error {
 		if err := a.source.Run(ctx, a.deliver); err != nil {
@@ -114,7 +125,7 @@ func (a *agent) deliver(set staticpods.Set) {
 	a.pool.Retain(a.retained(changed))
 	for _, pod := range changed {
 		a.remember(pod)
-		a.pool.Update(pod)
+		a.pool.Update(a.recall(pod))
 	}
 	if first || len(changed) > 0 {
 		a.log.Info("pods were read", "pods", len(set.Pods), "changed", len(changed))
@@ -177,7 +188,9 @@ func (a *agent) adopt(pod *corev1.Pod) (types.UID, bool) {
 
 // ownership is what this agent may stop at this moment.
 func (a *agent) ownership() ownership {
-	return ownership{instance: a.instance, takeOver: a.takeOver, adopted: a.memory.adopted()}
+	own := a.own
+	own.adopted = a.memory.adopted()
+	return own
 }
 
 // forget removes what is left of a pod, and what is remembered of it.
@@ -185,12 +198,53 @@ func (a *agent) forget(ctx context.Context, uid types.UID) error {
 	if err := a.syncer.Forget(ctx, uid); err != nil {
 		return err
 	}
-	return a.memory.drop(uid)
+	err := a.memory.statuses.retain(func(other types.UID) bool { return other != uid })
+	return errors.Join(err, a.memory.drop(uid))
+}
+
+// setStatus takes the newest status of a pod: containers that run begin to be probed,
+// and what has to outlive this process is noted before anybody is told.
+func (a *agent) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
+	a.probing.follow(pod, &status, a.ending(pod.UID))
+	err := a.memory.statuses.note(pod.UID, &status)
+	if a.told.noted.beat(time.Now(), err) && err != nil {
+		a.log.Error("status of a pod could not be noted; a restart of the kubelet may show it unready for a moment",
+			"pod", fullName(pod), "uid", string(pod.UID), "err", err)
+	}
+	a.catalog.setStatus(pod, status)
+}
+
+// ending reports whether a pod is going down.
+func (a *agent) ending(uid types.UID) bool {
+	s, _ := a.pool.State(uid)
+	return s.TerminationRequested()
+}
+
+// recall returns a pod that is new to this process with what an earlier one told of
+// it last.
+func (a *agent) recall(pod *corev1.Pod) *corev1.Pod {
+	if _, known := a.pool.State(pod.UID); known {
+		return pod
+	}
+	status, ok := a.memory.statuses.get(pod.UID)
+	if !ok {
+		return pod
+	}
+	recalled := *pod
+	recalled.Status = status
+	return &recalled
 }
 
 // tell logs an event of a pod.
-func (a *agent) tell(pod *corev1.Pod, e podsync.Event) {
-	log := a.log.With("pod", fullName(pod), "uid", string(pod.UID))
+func (a *agent) tell(pod *corev1.Pod, e podsync.Event) { a.tellOf(fullName(pod), pod.UID, e) }
+
+// tellProbe logs an event about a probe.
+func (a *agent) tellProbe(ref probes.Ref, e podsync.Event) {
+	a.tellOf(ref.Namespace+"/"+ref.Pod, ref.UID, e)
+}
+
+func (a *agent) tellOf(pod string, uid types.UID, e podsync.Event) {
+	log := a.log.With("pod", pod, "uid", string(uid))
 	if e.Container != "" {
 		log = log.With("container", e.Container)
 	}
@@ -201,12 +255,18 @@ func (a *agent) tell(pod *corev1.Pod, e podsync.Event) {
 	log.Info("event", "reason", e.Reason, "message", e.Message)
 }
 
-// cleaner is the Syncer with a last step: of pods that nobody wants any more nothing
-// is kept. It is done in the pod's worker, so that it never meets a new life of the
-// same pod.
+// cleaner is the Syncer with steps of the agent's own: the probes end with the pod,
+// and of pods that nobody wants any more nothing is kept. They are done in the pod's
+// worker, so that they never meet a new life of the same pod.
 type cleaner struct {
 	podworker.Syncer
 	agent *agent
+}
+
+// SyncTerminating ends the probes that could have a container stopped, then stops all.
+func (c cleaner) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podworker.Termination) error {
+	c.agent.probing.terminate(pod.UID)
+	return c.Syncer.SyncTerminating(ctx, pod, t)
 }
 
 // SyncTerminated cleans up, and forgets the pod if it is not wanted.
@@ -214,6 +274,7 @@ func (c cleaner) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 	if err := c.Syncer.SyncTerminated(ctx, pod); err != nil {
 		return err
 	}
+	c.agent.probing.forget(pod.UID)
 	if c.agent.catalog.wants(pod.UID) {
 		return nil
 	}

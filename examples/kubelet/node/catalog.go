@@ -133,6 +133,23 @@ func (c *catalog) status(uid types.UID) (corev1.PodStatus, bool) {
 	return s, ok
 }
 
+// knownPod is a pod with its newest status.
+type knownPod struct {
+	pod    *corev1.Pod
+	status corev1.PodStatus
+}
+
+// known returns the pods of the set whose status is known. They are not to be changed.
+func (c *catalog) known() []knownPod {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := make([]knownPod, 0, len(c.pods))
+	for uid, status := range c.statuses {
+		known = append(known, knownPod{c.pods[uid], status})
+	}
+	return known
+}
+
 // version returns the revision of what list returns.
 func (c *catalog) version() uint64 {
 	c.mu.Lock()

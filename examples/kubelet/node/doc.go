@@ -4,8 +4,8 @@
 //
 // It is the wiring of nodekit's packages, and shows that their types fit:
 // allocatable/config for the configuration, staticpods for the manifests, podworker
-// and podsync for the pods, runtime for CRI. Every part can be replaced in Config.
-// It talks to no API server and runs no probes by itself.
+// and podsync for the pods, probes for their probes, runtime for CRI. Every part can
+// be replaced in Config. It talks to no API server.
 //
 //	n, err := node.New(node.Config{Kubelet: kubelet, Name: "node-a"})
 //	if err != nil {
@@ -14,8 +14,9 @@
 //	return n.Run(ctx) // until ctx ends; the pods keep running
 //
 // What it keeps in the root directory: instance-id, which marks what this agent
-// made; node-state.json, what it took over from others; kubelet.lock, held while it
-// runs; kubelet.sock, its local API for root; and the data of pods.
+// made; node-state.json, what it took over from others; pod-status.json, what it told
+// of pods last and nobody else knows; kubelet.lock, held while it runs; kubelet.sock,
+// its local API for root; and the data of pods.
 //
 // A Node is run once, by one goroutine. It needs to be root: for the runtime's
 // socket, the root directory and the cgroups.

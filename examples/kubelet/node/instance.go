@@ -20,6 +20,7 @@ const (
 	lockFile     = "kubelet.lock"
 	socketFile   = "kubelet.sock"
 	memoryFile   = "node-state.json"
+	statusFile   = "pod-status.json"
 )
 
 // instanceID is what a valid instance file holds: 128 bits in hexadecimal.
@@ -78,9 +79,24 @@ func newInstance(path string) (string, error) {
 	return id, nil
 }
 
-// writeFile replaces a file so that after a crash at any point its old or its new
-// content is there.
-func writeFile(path string, data []byte) (err error) {
+// writeFile replaces a file so that after a crash at any point, also of the machine,
+// its old or its new content is there.
+func writeFile(path string, data []byte) error {
+	if err := replaceFile(path, data, true); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// replaceFile replaces a file so that after a crash of the process at any point its
+// old or its new content is there. With force that content is on the disk before it
+// takes the place of the old.
+func replaceFile(path string, data []byte, force bool) (err error) {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -92,7 +108,7 @@ func writeFile(path string, data []byte) (err error) {
 		}
 	}()
 	_, err = f.Write(data)
-	if err == nil {
+	if err == nil && force {
 		err = f.Sync()
 	}
 	if closed := f.Close(); err == nil {
@@ -101,13 +117,5 @@ func writeFile(path string, data []byte) (err error) {
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
-	if err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return err
 }

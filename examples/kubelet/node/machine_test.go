@@ -42,20 +42,46 @@ type machine struct {
 	root      string
 	manifests *manifests
 	log       *journal
+	commands  *commands
 }
 
 // onMachine runs f in fake time on a machine whose runtime works.
 func onMachine(t *testing.T, f func(m *machine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		c := &commands{}
 		f(&machine{
 			t:         t,
-			Server:    runtimetest.Start(t, runtimetest.Config{Images: []runtimetest.Image{{Name: shell}}}),
+			commands:  c,
+			Server:    runtimetest.Start(t, runtimetest.Config{Images: []runtimetest.Image{{Name: shell}}, Exec: c.run}),
 			root:      filepath.Join(t.TempDir(), "root"),
 			manifests: &manifests{changed: make(chan struct{}, 1)},
 			log:       &journal{},
 		})
 	})
+}
+
+// commands answers commands in containers.
+type commands struct {
+	mu     sync.Mutex // guards answer
+	answer func(runtimetest.Exec) runtimetest.ExecResult
+}
+
+// set says how commands end from now on; nil: well.
+func (c *commands) set(answer func(runtimetest.Exec) runtimetest.ExecResult) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answer = answer
+}
+
+func (c *commands) run(_ context.Context, e runtimetest.Exec) runtimetest.ExecResult {
+	c.mu.Lock()
+	answer := c.answer
+	c.mu.Unlock()
+	if answer == nil {
+		return runtimetest.ExecResult{}
+	}
+	return answer(e)
 }
 
 // kubelet is one process of the agent.
@@ -299,15 +325,19 @@ func (j *journal) Write(p []byte) (int, error) {
 }
 
 // has reports whether a line of the log has all the words.
-func (j *journal) has(words ...string) bool {
+func (j *journal) has(words ...string) bool { return j.count(words...) > 0 }
+
+// count returns how many lines of the log have all the words.
+func (j *journal) count(words ...string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	n := 0
 	for line := range strings.Lines(j.b.String()) {
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // newPod returns a static pod with one container.
@@ -415,10 +445,12 @@ func (m *machine) left(t *testing.T) []string {
 	return left
 }
 
-// unchanged fails the test if the runtime was asked to change anything.
+// unchanged fails the test if the runtime was asked to change anything; probes do not.
 func (m *machine) unchanged(t *testing.T) {
 	t.Helper()
-	changes := slices.DeleteFunc(m.Changes(), func(c string) bool { return c == "RuntimeConfig" }) // a question
+	changes := slices.DeleteFunc(m.Changes(), func(c string) bool {
+		return c == "RuntimeConfig" || strings.HasPrefix(c, "ExecSync ")
+	})
 	if len(changes) > 0 {
 		t.Errorf("runtime was asked for %q, want nothing", changes)
 	}

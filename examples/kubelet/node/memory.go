@@ -17,7 +17,8 @@ import (
 // memory is what the agent has to remember beyond what the runtime keeps. It is
 // written before it is relied on.
 type memory struct {
-	path string
+	path     string
+	statuses *statuses
 
 	mu   sync.Mutex // guards kept, also while it is written
 	kept kept

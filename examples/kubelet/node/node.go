@@ -18,8 +18,8 @@ import (
 
 	"github.com/nodekit-go/nodekit/allocatable/config"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
-	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/probes"
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
@@ -27,6 +27,8 @@ import (
 // Runtime is the container runtime of a node. *runtime.Client is one.
 type Runtime interface {
 	podsync.Runtime
+	// ExecSync runs commands of probes.
+	probes.ExecSyncer
 	// Snapshot lists what there is.
 	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
 	// Version, Status and RuntimeConfig are the CRI calls of these names.
@@ -71,8 +73,8 @@ type Config struct {
 	// Listen opens the servers' listeners: "tcp" for health, "unix" for the local
 	// API; nil: real ones.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
-	// Prober has the results of probes; nil: pods with probes are refused.
-	Prober podstatus.Prober
+	// Probes says how probes are run.
+	Probes Probes
 	// Cgroups removes the cgroups of pods; nil: in the hierarchies of this machine.
 	Cgroups podsync.Cgroups
 	// Host describes the machine to pods; its fields Name, Root, Logs, Cgroups and
@@ -163,6 +165,9 @@ func (n *Node) Run(ctx context.Context) error {
 	mem, err := openMemory(n.cfg.Root)
 	if err != nil {
 		return err
+	}
+	if mem.statuses, err = openStatuses(filepath.Join(n.cfg.Root, statusFile)); err != nil {
+		n.log.Warn("what was told of pods before is not known; containers are unready until their probes succeed", "err", err)
 	}
 	instance, err := readInstance(n.cfg.Root)
 	if err != nil {

@@ -38,6 +38,8 @@ func (tr *trouble) write() {
 		if version, ok := tr.want[name]; ok {
 			pod := newPod(name)
 			pod.UID = types.UID(fmt.Sprintf("uid-%s-%d", name, version))
+			c := &pod.Spec.Containers[0]
+			c.LivenessProbe, c.ReadinessProbe = runs("liveness"), runs("readiness")
 			pods = append(pods, pod)
 		}
 	}
@@ -47,7 +49,7 @@ func (tr *trouble) write() {
 // step lets one thing happen.
 func (tr *trouble) step() string {
 	name := tr.names()[tr.rand.IntN(3)]
-	switch tr.rand.IntN(8) {
+	switch tr.rand.IntN(9) {
 	case 0, 1:
 		tr.next++
 		tr.want[name] = tr.next
@@ -62,18 +64,21 @@ func (tr *trouble) step() string {
 		tr.kubelet = tr.start(tr.t)
 		return "restart the agent"
 	case 4:
+		tr.commands.set(failing([]string{"readiness", "liveness", "none"}[tr.rand.IntN(3)]))
+		return "other probes fail"
+	case 5:
 		if err := tr.Exit("default/"+name, "app", runtimetest.Exit{Code: 1}); err != nil {
 			return "no container of " + name + " to kill"
 		}
 		return "kill the container of " + name
-	case 5:
+	case 6:
 		tr.Down()
 		pass(time.Duration(tr.rand.IntN(5000)) * time.Millisecond)
 		if err := tr.Up(); err != nil {
 			tr.t.Fatal(err)
 		}
 		return "restart the runtime"
-	case 6:
+	case 7:
 		rpcs := []string{"RunPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox", "ListContainers", "PodSandboxStatus"}
 		rpc := rpcs[tr.rand.IntN(len(rpcs))]
 		f := runtimetest.Fault{Times: 1, Err: status.Error(codes.Unavailable, "trouble"), Late: tr.rand.IntN(2) == 0}
@@ -132,14 +137,15 @@ func runTrouble(m *machine, seed uint64) {
 		}
 	}
 	m.ClearFaults()
+	m.commands.set(nil)
 	pass(6 * time.Minute) // longer than any back-off
 	tr.check()
 	var want, got []string
 	for name, version := range tr.want {
-		want = append(want, fmt.Sprintf("%s uid-%s-%d Running", name, name, version))
+		want = append(want, fmt.Sprintf("%s uid-%s-%d Running True", name, name, version))
 	}
 	for name, pod := range tr.kubelet.pods() {
-		got = append(got, fmt.Sprintf("%s %s %s", name, pod.UID, pod.Status.Phase))
+		got = append(got, fmt.Sprintf("%s %s %s %s", name, pod.UID, pod.Status.Phase, tr.kubelet.ready(name).Status))
 	}
 	slices.Sort(want)
 	slices.Sort(got)
@@ -152,6 +158,9 @@ func runTrouble(m *machine, seed uint64) {
 	clear(tr.want)
 	tr.write()
 	pass(2 * time.Minute)
+	if probed := tr.kubelet.probes(); len(probed) > 0 {
+		t.Errorf("probed are %v, want none", probed)
+	}
 	if left := m.left(t); len(left) != 1 || !strings.Contains(left[0], "stranger") {
 		t.Errorf("left over: %q, want the stranger", left)
 	}

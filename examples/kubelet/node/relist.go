@@ -88,8 +88,19 @@ func (a *agent) look(ctx context.Context) {
 			a.pool.Wake(uid)
 		}
 	}
+	a.probing.watch(now)
 	if a.catalog.ready() {
 		a.collect(now)
+		a.discover(now)
+	}
+}
+
+// discover begins to probe what runs and whose pods' workers have not got to say so.
+func (a *agent) discover(snap *runtime.Snapshot) {
+	for _, k := range a.catalog.known() {
+		if !a.ending(k.pod.UID) {
+			a.probing.discover(k.pod, &k.status, snap.Pods[k.pod.UID])
+		}
 	}
 }
 
@@ -110,6 +121,13 @@ func (a *agent) collect(snap *runtime.Snapshot) {
 func (a *agent) sweep(ctx context.Context) {
 	if !a.catalog.ready() {
 		return
+	}
+	err := a.memory.statuses.retain(func(uid types.UID) bool {
+		_, known := a.pool.State(uid)
+		return known || a.catalog.wants(uid)
+	})
+	if err != nil {
+		a.log.Warn("statuses of pods that are gone are kept", "err", err)
 	}
 	left, err := a.syncer.Remains(ctx)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -110,19 +111,25 @@ func (n *Node) checks() []check {
 func (n *Node) localHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pods", n.servePods)
-	mux.HandleFunc("GET /manifests", func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /manifests", page(func() any { return n.manifests() }, n.writeManifests))
+	mux.Handle("GET /probes", page(func() any { return n.probeRows() }, n.writeProbes))
+	mux.Handle("GET /healthz", healthHandler(n.checks()))
+	return mux
+}
+
+// page serves a table as text, or as JSON with ?output=json.
+func page(rows func() any, write func(io.Writer)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch format := r.URL.Query().Get("output"); format {
 		case "json":
-			writeJSON(w, n.manifests())
+			writeJSON(w, rows())
 		case "", "text":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			n.writeManifests(w)
+			write(w)
 		default:
 			http.Error(w, "unknown output "+strconv.Quote(format)+", want json or text", http.StatusBadRequest)
 		}
 	})
-	mux.Handle("GET /healthz", healthHandler(n.checks()))
-	return mux
 }
 
 // errUnsettled is why there is no list of pods yet.

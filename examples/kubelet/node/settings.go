@@ -126,7 +126,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		Node:        node,
 		RuntimeName: runtimeName,
 		TakeOver:    n.cfg.TakeOver,
-		Prober:      n.cfg.Prober,
+		Prober:      n.cfg.Probes.Results,
 		Cgroups:     n.cfg.Cgroups,
 		Log:         n.log,
 	}

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/probes"
+	"github.com/nodekit-go/nodekit/runtime"
+)
+
+// follow takes in a new status of a pod. ending says that the pod is going down.
+func (p *probing) follow(pod *corev1.Pod, status *corev1.PodStatus, ending bool) {
+	if p == nil {
+		return
+	}
+	for i := range status.ContainerStatuses {
+		c := &status.ContainerStatuses[i]
+		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if t != nil {
+				p.engine.Remove(bareID(t.ContainerID))
+			}
+		}
+	}
+	p.add(pod, status, ending)
+}
+
+// add begins to probe the containers that run according to a status.
+func (p *probing) add(pod *corev1.Pod, status *corev1.PodStatus, ending bool) {
+	seen := *pod
+	seen.Status = *status
+	containers, err := p.build(&seen, probes.PodConfig{Clients: p.clients})
+	for i := range containers {
+		c := &containers[i]
+		c.Seed, c.Terminating = seedOf(status, c.Ref.Name), ending
+		p.mu.Lock()
+		p.missed[c.Ref.ID] = 0
+		p.mu.Unlock()
+		if failed := p.engine.Add(*c); failed != nil {
+			p.removed(c.Ref)
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil {
+		p.log.Warn("some probes cannot be made", "pod", fullName(pod), "uid", string(pod.UID), "err", err)
+	}
+}
+
+// seedOf returns the values of probes that the status of a container stands for. Of
+// a container that has just started they are those it begins with. If an earlier
+// process told that it was ready, it stays so until its probe says otherwise.
+func seedOf(status *corev1.PodStatus, container string) *probes.Values {
+	seed := &probes.Values{Startup: probes.Unknown, Liveness: probes.Success, Readiness: probes.Failure}
+	for i := range status.ContainerStatuses {
+		c := &status.ContainerStatuses[i]
+		if c.Name != container {
+			continue
+		}
+		if c.Started != nil && *c.Started {
+			seed.Startup = probes.Success
+		}
+		if c.Ready {
+			seed.Readiness = probes.Success
+		}
+	}
+	return seed
+}
+
+// goneAfter is how many looks in a row have to miss a container before it counts as
+// gone: one that has just started may be newer than the look.
+const goneAfter = 2
+
+// watch takes in what the runtime shows: probes of containers that have ended end,
+// without waiting for the pod's worker.
+func (p *probing) watch(snap *runtime.Snapshot) {
+	if p == nil {
+		return
+	}
+	states := map[string]runtimeapi.ContainerState{}
+	for _, pod := range snap.Pods {
+		for _, c := range pod.Containers {
+			states[c.GetId()] = c.GetState()
+		}
+	}
+	for _, id := range p.ended(states) {
+		p.engine.Remove(id)
+	}
+}
+
+// ended returns the containers that are probed and do not run any more.
+func (p *probing) ended(states map[string]runtimeapi.ContainerState) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ended []string
+	for id := range p.missed {
+		state, listed := states[id]
+		switch {
+		case listed && state == runtimeapi.ContainerState_CONTAINER_RUNNING:
+			p.missed[id] = 0
+			continue
+		case listed && state == runtimeapi.ContainerState_CONTAINER_EXITED:
+			p.missed[id] = goneAfter
+		default:
+			p.missed[id]++
+		}
+		if p.missed[id] >= goneAfter {
+			ended = append(ended, id)
+			p.forgetLocked(id)
+		}
+	}
+	return ended
+}
+
+// discover begins to probe a pod's containers that run according to the runtime, and
+// of which the pod's status does not tell yet: its worker may be pulling the image of
+// another one. The status has the address of the pod.
+func (p *probing) discover(pod *corev1.Pod, status *corev1.PodStatus, seen *runtime.Pod) {
+	if p == nil || seen == nil || !wantsProbes(&pod.Spec) {
+		return
+	}
+	for _, c := range seen.Containers {
+		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || p.knows(c.GetId()) {
+			continue
+		}
+		at := slices.IndexFunc(status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.Name == c.GetMetadata().GetName()
+		})
+		if at < 0 {
+			continue
+		}
+		one := *status
+		one.ContainerStatuses = []corev1.ContainerStatus{runningAs(&status.ContainerStatuses[at], c)}
+		p.add(pod, &one, false)
+	}
+}
+
+// knows reports whether a container is probed.
+func (p *probing) knows(id string) bool {
+	_, ok := p.engine.Values(id)
+	return ok
+}
+
+// wantsProbes reports whether any container of a pod has a probe.
+func wantsProbes(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+		return c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil
+	})
+}
+
+// runningAs returns the status of a container that the runtime shows running. What
+// was told of the same container before holds on.
+func runningAs(last *corev1.ContainerStatus, c *runtimeapi.Container) corev1.ContainerStatus {
+	st := corev1.ContainerStatus{Name: last.Name, ContainerID: c.GetId()}
+	created := metav1.NewTime(time.Unix(0, c.GetCreatedAt()))
+	st.State.Running = &corev1.ContainerStateRunning{StartedAt: created}
+	if bareID(last.ContainerID) == c.GetId() {
+		st.Started, st.Ready = last.Started, last.Ready
+	}
+	return st
+}
+
+// bareID returns a container's id without the name of the runtime.
+func bareID(id string) string {
+	if _, bare, ok := strings.Cut(id, "://"); ok {
+		return bare
+	}
+	return id
+}
