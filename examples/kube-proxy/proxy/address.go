@@ -6,12 +6,12 @@ import (
 )
 
 // primaryAddrs returns the address of this node in each family that has one:
-// bindAddress if it is set, else the one from which the kernel would talk to the
-// outside, else the first that an interface has.
+// bindAddress if it is one that others can reach, else the one from which the
+// kernel would talk to the outside, else the first that an interface has.
 func primaryAddrs(bindAddress string) []netip.Addr {
 	var out []netip.Addr
 	bind, err := netip.ParseAddr(bindAddress)
-	fixed := err == nil && !bind.IsUnspecified()
+	fixed := err == nil && !bind.IsUnspecified() && !bind.IsLoopback()
 	if fixed {
 		out = append(out, bind)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -131,7 +132,7 @@ func (c *Config) manifests(p *proxier.Proxier) ([]Runner, error) {
 	if c.PodsURL != "" {
 		name += ", pods from " + c.PodsURL
 	}
-	var sink source.Sink = p.Feed(name)
+	var sink source.Sink = unserved{Sink: p.Feed(name), log: c.Log}
 	var out []Runner
 	if c.PodsURL != "" {
 		pods, err := source.NewPods(c.PodsURL, sink, source.PodsConfig{NodeName: c.NodeName, Log: c.Log})
@@ -145,6 +146,21 @@ func (c *Config) manifests(p *proxier.Proxier) ([]Runner, error) {
 		return nil, err
 	}
 	return append(out, dir), nil
+}
+
+// unserved passes everything on and logs what of it no part here serves.
+type unserved struct {
+	source.Sink
+	log *slog.Logger
+}
+
+// SetService passes svc on.
+func (u unserved) SetService(svc *corev1.Service) {
+	if svc.Spec.HealthCheckNodePort != 0 {
+		u.log.Warn("object cannot be honoured as written", "kind", "Service", "object", svc.Namespace+"/"+svc.Name,
+			"field", "spec.healthCheckNodePort", "reason", "there is no server for it; a load balancer takes the node for unhealthy")
+	}
+	u.Sink.SetService(svc)
 }
 
 func (c *Config) healthServer(status func() proxier.Status) (Runner, error) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -190,6 +191,26 @@ func TestNewLogsWhatHasNoEffect(t *testing.T) {
 	}
 }
 
+func TestHealthCheckNodePortIsReported(t *testing.T) {
+	var out buffer
+	p, err := proxier.New(proxiertest.NewBackend(t), proxier.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := unserved{Sink: p.Feed("x"), log: slog.New(slog.NewTextHandler(&out, nil))}
+	svc := &corev1.Service{}
+	svc.Namespace, svc.Name = "default", "web"
+	sink.SetService(svc)
+	if got := out.b.String(); got != "" {
+		t.Errorf("without the field the log has %s", got)
+	}
+	svc.Spec.HealthCheckNodePort = 30001
+	sink.SetService(svc)
+	if got := out.b.String(); !strings.Contains(got, "object=default/web") || !strings.Contains(got, "healthCheckNodePort") {
+		t.Errorf("the log lacks the Service and the field: %s", got)
+	}
+}
+
 func TestNodePortAddresses(t *testing.T) {
 	node := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")}
 	for lines, want := range map[string]string{
@@ -249,12 +270,14 @@ func TestPrimaryAddrs(t *testing.T) {
 	if len(got) == 0 || got[0] != netip.MustParseAddr("192.0.2.9") {
 		t.Errorf("primaryAddrs() = %v, want bindAddress first", got)
 	}
-	families := map[proxier.Family]bool{}
-	for _, a := range primaryAddrs("0.0.0.0") {
-		if f := proxier.FamilyOf(a); families[f] || !a.IsGlobalUnicast() {
-			t.Errorf("primaryAddrs() = %v, want one global address of a family at most", got)
-		} else {
-			families[f] = true
+	for _, bind := range []string{"0.0.0.0", "127.0.0.1"} {
+		families := map[proxier.Family]bool{}
+		for _, a := range primaryAddrs(bind) {
+			if f := proxier.FamilyOf(a); families[f] || !a.IsGlobalUnicast() {
+				t.Errorf("primaryAddrs(%q) has %v, want one global address of a family at most", bind, a)
+			} else {
+				families[f] = true
+			}
 		}
 	}
 }
