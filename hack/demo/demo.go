@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -41,7 +42,7 @@ type demo struct {
 type binaries struct{ kubelet, kubeProxy string }
 
 func newDemo(out io.Writer, keep bool) *demo {
-	return &demo{report: newReport(out), keep: keep, logs: filepath.Join(outDir, "demo-logs")}
+	return &demo{report: newReport(out), keep: keep, logs: filepath.Join(outDir, fmt.Sprintf("demo-logs-%d", os.Getpid()))}
 }
 
 // step is a part of the demonstration. It prints what it does, expects and saw,
@@ -81,7 +82,10 @@ func (d *demo) run(ctx context.Context) error {
 	case err != nil:
 		return errors.Join(err, d.discard(ctx))
 	}
-	return d.runSteps(ctx, []step{{"Stop and clean up", d.cleanUp}})
+	if err := d.runSteps(ctx, []step{{"Stop and clean up", d.cleanUp}}); err != nil {
+		return err
+	}
+	return os.RemoveAll(d.logs) // Nobody needs to know why all went well.
 }
 
 func (d *demo) runSteps(ctx context.Context, steps []step) error {

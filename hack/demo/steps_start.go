@@ -18,9 +18,6 @@ func (d *demo) prepareNode(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := os.RemoveAll(d.logs); err != nil {
-		return fmt.Errorf("remove the logs of the last run: %w", err)
-	}
 	d.report.does("make a network namespace and start a containerd of its own in it")
 	d.report.expects("runtime and pod network are ready; the host's runtime and rules are not touched")
 	node, err := testnode.Start(ctx, testnode.Config{
