@@ -1,6 +1,17 @@
-// Package allocatable is the part for a node's resources: Allocatable is Capacity
-// without what is reserved and what eviction keeps free. It holds no code of its
-// own; what there is stands in its sub-package:
+// Package allocatable computes what a node offers to pods: its capacity without
+// what is reserved for Kubernetes and the system, without what hard eviction keeps
+// free, and without what huge pages take from memory. The answer explains itself:
+// it lists each subtraction.
 //
-//	config  loads a KubeletConfiguration and reports what it holds in vain
+//	result, err := allocatable.Compute(capacity, allocatable.Reserved{
+//		Kube:            corev1.ResourceList{"memory": resource.MustParse("730Mi")},
+//		MemoryAvailable: threshold, // of ParseThreshold("100Mi")
+//	})
+//
+// The package does no I/O and needs no privileges; its functions may be called
+// from any goroutine. It is not for scheduling, and it sets no cgroups. What
+// belongs to a node's resources besides stands in its sub-packages:
+//
+//	capacity  reads a machine: its resources, NUMA nodes and identity
+//	config    loads a KubeletConfiguration and reports what it holds in vain
 package allocatable
