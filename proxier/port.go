@@ -15,8 +15,8 @@ type port struct {
 	spec    *familySpec
 	// frontends are those it asks for; out has those it owns.
 	frontends []Frontend
-	external  bool // asks for one that is not a cluster IP
-	lost      []Frontend
+	external  bool         // asks for one that is not a cluster IP
+	lost      []Frontend   // those reported as another's, sorted
 	out       *ServicePort // nil while it owns no frontend
 }
 
@@ -82,27 +82,28 @@ func newPorts(s *service) []*port {
 // and port. An address that is named twice counts once: as the cluster IP, else as
 // the load balancer's, whose source ranges then hold for it.
 func frontends(f *familySpec, p portSpec) []Frontend {
-	out := []Frontend{{Kind: ClusterIP, Addr: f.clusterIP, Port: p.port}}
-	known := func(n Frontend) bool {
-		return slices.ContainsFunc(out, func(o Frontend) bool { return o.Addr == n.Addr && o.Port == n.Port })
-	}
-	for _, a := range f.balancers {
-		if n := (Frontend{Kind: LoadBalancer, Addr: a, Port: p.port}); !known(n) {
-			out = append(out, n)
+	out := make([]Frontend, 0, 2+len(f.balancers)+len(f.external))
+	known := make(map[netip.Addr]bool, cap(out))
+	add := func(kind FrontendKind, addrs ...netip.Addr) {
+		for _, a := range addrs {
+			if !known[a] {
+				known[a] = true
+				out = append(out, Frontend{Kind: kind, Addr: a, Port: p.port})
+			}
 		}
 	}
-	for _, a := range f.external {
-		if n := (Frontend{Kind: ExternalIP, Addr: a, Port: p.port}); !known(n) {
-			out = append(out, n)
-		}
-	}
+	add(ClusterIP, f.clusterIP)
+	add(LoadBalancer, f.balancers...)
+	add(ExternalIP, f.external...)
 	if p.nodePort != 0 {
 		out = append(out, Frontend{Kind: NodePort, Port: p.nodePort})
 	}
-	slices.SortFunc(out, func(a, b Frontend) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port))
-	})
+	slices.SortFunc(out, compareFrontends)
 	return out
+}
+
+func compareFrontends(a, b Frontend) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port))
 }
 
 // build computes the ServicePort of p, nil if p owns no frontend. What did not
@@ -185,7 +186,7 @@ func (t *Tracker) owned(p *port) []Frontend {
 			continue
 		}
 		now = append(now, f)
-		if !slices.Contains(p.lost, f) {
+		if _, known := slices.BinarySearchFunc(p.lost, f, compareFrontends); !known {
 			t.cfg.Report(conflict(p, f, owner))
 		}
 	}

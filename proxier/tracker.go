@@ -227,8 +227,15 @@ func (t *Tracker) mark(s *service) {
 
 // report tells the problems in now that are not in before.
 func (t *Tracker) report(before, now []Problem) {
+	if len(now) == 0 {
+		return
+	}
+	known := make(map[Problem]bool, len(before))
+	for _, p := range before {
+		known[p] = true
+	}
 	for _, p := range now {
-		if !slices.Contains(before, p) {
+		if !known[p] {
 			t.cfg.Report(p)
 		}
 	}

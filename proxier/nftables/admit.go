@@ -41,25 +41,29 @@ func (a *admission) problem(field, format string, args ...any) {
 }
 
 func (a *admission) frontends() {
-	var keep []proxier.Frontend
+	keep := make([]proxier.Frontend, 0, len(a.port.Frontends))
+	known := make(map[netip.AddrPort]bool, len(a.port.Frontends))
 	for i, f := range a.port.Frontends {
-		field := fmt.Sprintf("Frontends[%d]", i)
-		why := a.frontendFault(f, a.port.Frontends[:i])
-		switch {
-		case why != "":
-			a.problem(field, "%s %s:%d is not programmed: %s", f.Kind, f.Addr, f.Port, why)
-		default:
-			f.Addr = f.Addr.Unmap()
-			keep = append(keep, f)
+		why := a.frontendFault(f)
+		at := netip.AddrPortFrom(f.Addr.Unmap(), f.Port)
+		if why == "" && known[at] {
+			why = "it stands here twice"
 		}
+		if why != "" {
+			a.problem(fmt.Sprintf("Frontends[%d]", i), "%s is not programmed: %s", f, why)
+			continue
+		}
+		known[at] = true
+		f.Addr = at.Addr()
+		keep = append(keep, f)
 	}
 	if !slices.Equal(keep, a.port.Frontends) {
 		a.edit().Frontends = keep
 	}
 }
 
-// frontendFault says what is wrong with f, which comes after before.
-func (a *admission) frontendFault(f proxier.Frontend, before []proxier.Frontend) string {
+// frontendFault says what is wrong with f.
+func (a *admission) frontendFault(f proxier.Frontend) string {
 	switch f.Kind {
 	case proxier.ClusterIP, proxier.ExternalIP, proxier.LoadBalancer:
 		if !f.Addr.IsValid() || proxier.FamilyOf(f.Addr) != a.port.Key.Family || f.Addr.Zone() != "" {
@@ -74,11 +78,6 @@ func (a *admission) frontendFault(f proxier.Frontend, before []proxier.Frontend)
 	}
 	if f.Port == 0 {
 		return "port 0"
-	}
-	for _, o := range before {
-		if o.Port == f.Port && o.Addr.Unmap() == f.Addr.Unmap() {
-			return "it stands here twice"
-		}
 	}
 	return ""
 }

@@ -193,8 +193,12 @@ func (d *Dir) settle(problems []Problem) {
 	before := d.problems
 	d.problems = problems
 	d.mu.Unlock()
+	known := make(map[Problem]bool, len(before))
+	for _, p := range before {
+		known[p] = true
+	}
 	for _, p := range problems {
-		if !slices.Contains(before, p) {
+		if !known[p] {
 			d.cfg.Log.Warn("manifest problem", "file", p.Path, "line", p.Line, "field", p.Field, "reason", p.Reason)
 		}
 	}
