@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ func line(n int, text string) string {
 type writer struct {
 	tb   testing.TB
 	file logs.File
-	out  *os.File
+
+	// mu guards out, as a runtime's own lock does.
+	mu  sync.Mutex
+	out *os.File
 }
 
 // newWriter makes a log in a folder of its own.
@@ -47,6 +51,8 @@ func (w *writer) reopen(context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.out != nil {
 		w.out.Close()
 	}
@@ -56,6 +62,8 @@ func (w *writer) reopen(context.Context) error {
 
 func (w *writer) write(text string) {
 	w.tb.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if _, err := w.out.WriteString(text); err != nil {
 		w.tb.Fatal(err)
 	}

@@ -34,6 +34,8 @@ type process struct {
 	timers []*time.Timer
 	// done is closed at the end.
 	done chan struct{}
+	// attached are the clients that see what the container writes.
+	attached audience
 }
 
 // ending is how a container exited.
@@ -148,7 +150,7 @@ func (w *world) beginLocked(c *container, life Life, log *logFile) {
 	p := &process{life: life, started: time.Now(), log: log, done: make(chan struct{})}
 	c.process = p
 	for _, line := range life.Log {
-		p.timers = append(p.timers, time.AfterFunc(line.After, func() { log.write(line) }))
+		p.timers = append(p.timers, time.AfterFunc(line.After, func() { p.write(line) }))
 	}
 	if life.Exit != nil {
 		w.scheduleLocked(c, *life.Exit)

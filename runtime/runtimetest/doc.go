@@ -4,8 +4,9 @@
 // It behaves as containerd does: names are reserved until their owner is removed, a
 // created container does not run, stopping and removing twice is no error, a removed
 // sandbox takes its containers along, an unknown image is a nil image. It runs no
-// processes, pulls nothing, and serves no streams: exec, attach and port-forward give
-// URLs at most. It is not a mock: there is nothing to expect beforehand.
+// processes and pulls nothing. Streams of exec, attach and port-forward are served by
+// runtimetest/streaming, which is apart because it is heavy. It is not a mock: there is
+// nothing to expect beforehand.
 //
 // The smallest use:
 //

@@ -1,8 +1,10 @@
 package runtimetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -17,6 +19,13 @@ type Exec struct {
 	Cmd       []string
 	// Timeout is zero for none.
 	Timeout time.Duration
+	// Stdin is never nil; without an input it is at its end.
+	Stdin io.Reader
+	// Stdout and Stderr take what the command writes while it runs, before what its
+	// ExecResult has. They are never nil.
+	Stdout, Stderr io.Writer
+	// TTY says that a terminal was asked for.
+	TTY bool
 }
 
 // ExecResult is how a command ends.
@@ -30,26 +39,42 @@ type ExecResult struct {
 
 // ExecSync implements CRI.
 func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
-	instance, process, err := s.world.running(req.GetContainerId())
+	var stdout, stderr bytes.Buffer
+	code, err := s.world.runExec(ctx, req.GetContainerId(), Exec{
+		Cmd:     req.GetCmd(),
+		Timeout: time.Duration(req.GetTimeout()) * time.Second,
+		Stdin:   &bytes.Buffer{},
+		Stdout:  &stdout,
+		Stderr:  &stderr,
+	})
 	if err != nil {
 		return nil, err
 	}
-	if len(req.GetCmd()) == 0 {
-		return nil, invalid("ExecSync: no command")
+	return &runtimeapi.ExecSyncResponse{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), ExitCode: code}, nil
+}
+
+// runExec runs a command and returns its exit code.
+func (w *world) runExec(ctx context.Context, id string, e Exec) (code int32, err error) {
+	instance, process, err := w.running(id)
+	if err != nil {
+		return 0, err
 	}
-	timeout := time.Duration(req.GetTimeout()) * time.Second
+	if len(e.Cmd) == 0 {
+		return 0, invalid("ExecSync: no command")
+	}
+	e.Container = instance
 	var result ExecResult
-	if s.world.exec != nil {
-		result = s.world.exec(ctx, Exec{Container: instance, Cmd: req.GetCmd(), Timeout: timeout})
+	if w.exec != nil {
+		result = w.exec(ctx, e)
 	}
-	return waitExec(ctx, process, timeout, result)
+	return waitExec(ctx, process, e, result)
 }
 
 // waitExec lets the time of a command pass.
-func waitExec(ctx context.Context, p *process, timeout time.Duration, result ExecResult) (*runtimeapi.ExecSyncResponse, error) {
+func waitExec(ctx context.Context, p *process, e Exec, result ExecResult) (code int32, err error) {
 	var expired <-chan time.Time
-	if timeout > 0 {
-		t := time.NewTimer(timeout)
+	if e.Timeout > 0 {
+		t := time.NewTimer(e.Timeout)
 		defer t.Stop()
 		expired = t.C
 	}
@@ -57,17 +82,16 @@ func waitExec(ctx context.Context, p *process, timeout time.Duration, result Exe
 	defer ended.Stop()
 	select {
 	case <-ended.C:
-		return &runtimeapi.ExecSyncResponse{
-			Stdout:   []byte(result.Stdout),
-			Stderr:   []byte(result.Stderr),
-			ExitCode: result.Code,
-		}, nil
+		// A caller that is gone takes no output, which is its own affair.
+		_, _ = io.WriteString(e.Stdout, result.Stdout)
+		_, _ = io.WriteString(e.Stderr, result.Stderr)
+		return result.Code, nil
 	case <-expired:
-		return nil, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %s exceeded: context deadline exceeded", timeout)
+		return 0, status.Errorf(codes.DeadlineExceeded, "failed to exec in container: timeout %s exceeded: context deadline exceeded", e.Timeout)
 	case <-p.done:
-		return &runtimeapi.ExecSyncResponse{ExitCode: exitKilled}, nil
+		return exitKilled, nil
 	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return 0, status.FromContextError(ctx.Err()).Err()
 	}
 }
 
@@ -75,6 +99,9 @@ func waitExec(ctx context.Context, p *process, timeout time.Duration, result Exe
 func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	if _, _, err := s.world.running(req.GetContainerId()); err != nil {
 		return nil, err
+	}
+	if streams := s.world.streamServer(); streams != nil {
+		return streams.GetExec(req)
 	}
 	url, err := s.streamURL("exec")
 	if err != nil {
@@ -87,6 +114,9 @@ func (s *runtimeService) Exec(_ context.Context, req *runtimeapi.ExecRequest) (*
 func (s *runtimeService) Attach(_ context.Context, req *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	if _, _, err := s.world.running(req.GetContainerId()); err != nil {
 		return nil, err
+	}
+	if streams := s.world.streamServer(); streams != nil {
+		return streams.GetAttach(req)
 	}
 	url, err := s.streamURL("attach")
 	if err != nil {
@@ -103,6 +133,9 @@ func (s *runtimeService) PortForward(_ context.Context, req *runtimeapi.PortForw
 	}
 	if st.GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
 		return nil, status.Errorf(codes.Unknown, "sandbox container %q is not running", st.GetId())
+	}
+	if streams := s.world.streamServer(); streams != nil {
+		return streams.GetPortForward(req)
 	}
 	url, err := s.streamURL("portforward")
 	if err != nil {

@@ -30,6 +30,8 @@ type Life struct {
 	IgnoreTerm bool
 	// Log is what it writes.
 	Log []LogLine
+	// Echo makes it write each line that an attached client sends, as cat does.
+	Echo bool
 }
 
 // Exit is an end of a container.

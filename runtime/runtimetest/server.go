@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -43,9 +44,13 @@ type Config struct {
 	// PodCIDRs are the ranges of pod addresses, one a family; empty means
 	// 10.88.0.0/16. A sandbox gets one address of each, in this order.
 	PodCIDRs []netip.Prefix
-	// StreamingURL is what the answers of Exec, Attach and PortForward begin with. Empty
-	// means that the runtime does not have these calls.
+	// StreamingURL is what the answers of Exec, Attach and PortForward begin with, at
+	// which nobody need listen. Empty means that the runtime does not have these calls,
+	// unless ServeStreams gives it.
 	StreamingURL string
+	// Forward handles a connection to a port of a pod until it returns; an error is told
+	// to the client. Nil refuses all connections.
+	Forward func(ctx context.Context, pod *runtimeapi.PodSandboxConfig, port int32, conn io.ReadWriteCloser) error
 }
 
 // Server is a container runtime for tests, serving CRI v1. Its methods may be called
@@ -207,4 +212,5 @@ func (s *Server) Forget() { s.world.forget() }
 func (s *Server) Close() {
 	s.Down()
 	s.world.forget()
+	s.world.attached.Wait()
 }

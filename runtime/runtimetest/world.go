@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/netip"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // world is the state of a runtime.
@@ -19,6 +21,9 @@ type world struct {
 	script       func(Instance) *Life
 	exec         func(context.Context, Exec) ExecResult
 	streamingURL string
+	forward      func(context.Context, *runtimeapi.PodSandboxConfig, int32, io.ReadWriteCloser) error
+	// attached are the goroutines that read what clients send to containers.
+	attached sync.WaitGroup
 
 	// mu guards everything below, and all that hangs on it.
 	mu         sync.Mutex
@@ -31,6 +36,7 @@ type world struct {
 	podIPs  ipPool
 	events  broadcast
 	network networkState
+	streams Streams
 }
 
 func newWorld(cfg Config) (*world, error) {
@@ -42,6 +48,7 @@ func newWorld(cfg Config) (*world, error) {
 		script:       cfg.Script,
 		exec:         cfg.Exec,
 		streamingURL: cfg.StreamingURL,
+		forward:      cfg.Forward,
 		sandboxes:    make(map[string]*sandbox),
 		containers:   make(map[string]*container),
 		lives:        make(map[string][]Life),
