@@ -30,17 +30,22 @@ var rules = Rules{
 		"runtime/logs":                  2,
 		"runtime/runtimetest":           115,
 		"runtime/runtimetest/streaming": 150,
-		"runtime/logs":                  115,
 		"runtime/images":                177,
+		"runtime/images/gc":             115,
+		"runtime/images/pullrecord":     2,
+		"runtime/images/reference":      2,
+		"runtime/images/registryauth":   70,
 		"probes":                        65,
 		"probes/grpc":                   170,
 		"probes/probestest":             65,
 		"podworker":                     65,
+		"podworker/admission":           66,
 		"podworker/podspec":             175,
 		"podworker/podstatus":           65,
 		"podworker/podsync":             175,
 		"staticpods":                    70,
 		"allocatable":                   65,
+		"allocatable/capacity":          65,
 		"allocatable/config":            150,
 		"proxier":                       66,
 		"proxier/nftables":              86,
@@ -48,6 +53,8 @@ var rules = Rules{
 		"proxier/config":                150,
 		"proxier/healthcheck":           66,
 		"proxier/proxiertest":           66,
+		"cni":                           30,
+		"cni/cnitest":                   2,
 	},
 }
 
@@ -121,6 +128,7 @@ const list = `
 {"ImportPath":"m/lease","Imports":["m/probes","k8s.io/klog/v2"]}
 {"ImportPath":"m/cni","Imports":["m/test/kit"]}
 {"ImportPath":"m/cni/cnitest","Imports":["m/cni"]}
+{"ImportPath":"m/lease/internal/x","Imports":["x.example/a"]}
 {"ImportPath":"m/test/kit","Imports":["x.example/a"]}
 {"ImportPath":"m/examples/all","Imports":["m/probes","m/lease","m/cni","k8s.io/klog/v2"]}
 `
