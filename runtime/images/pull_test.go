@@ -250,7 +250,9 @@ func TestRandomPods(t *testing.T) {
 			w.secret("s1", "one")
 			w.secret("s2", "one") // another secret with the same credential
 			m, err := images.New(rt, images.Config{MaxParallel: limit, Credentials: images.Credentials{
-				Secret: func(_ context.Context, namespace, name string) (*corev1.Secret, error) { return w.secrets[namespace+"/"+name], nil },
+				Secret: func(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+					return w.secrets[namespace+"/"+name], nil
+				},
 			}})
 			if err != nil {
 				t.Fatal(err)
