@@ -198,8 +198,7 @@ func (a *agent) forget(ctx context.Context, uid types.UID) error {
 	if err := a.syncer.Forget(ctx, uid); err != nil {
 		return err
 	}
-	err := a.memory.statuses.retain(func(other types.UID) bool { return other != uid })
-	return errors.Join(err, a.memory.drop(uid))
+	return errors.Join(a.memory.statuses.drop(uid), a.memory.drop(uid))
 }
 
 // setStatus takes the newest status of a pod: containers that run begin to be probed,

@@ -14,8 +14,8 @@
 //	return n.Run(ctx) // until ctx ends; the pods keep running
 //
 // What it keeps in the root directory: instance-id, which marks what this agent
-// made; node-state.json, what it took over from others; pod-status.json, what it told
-// of pods last and nobody else knows; kubelet.lock, held while it runs; kubelet.sock,
+// made; node-state.json, what it took over from others; pod-status/, what it told of
+// pods last and nobody else knows; kubelet.lock, held while it runs; kubelet.sock,
 // its local API for root; and the data of pods.
 //
 // A Node is run once, by one goroutine. It needs to be root: for the runtime's

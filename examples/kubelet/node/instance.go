@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files in the root directory.
+// Files and directories in the root directory.
 const (
 	instanceFile = "instance-id"
 	lockFile     = "kubelet.lock"
 	socketFile   = "kubelet.sock"
 	memoryFile   = "node-state.json"
-	statusFile   = "pod-status.json"
+	statusDir    = "pod-status"
 )
 
 // instanceID is what a valid instance file holds: 128 bits in hexadecimal.

@@ -166,8 +166,8 @@ func (n *Node) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if mem.statuses, err = openStatuses(filepath.Join(n.cfg.Root, statusFile)); err != nil {
-		n.log.Warn("what was told of pods before is not known; containers are unready until their probes succeed", "err", err)
+	if mem.statuses, err = openStatuses(filepath.Join(n.cfg.Root, statusDir)); err != nil {
+		n.log.Warn("what was told of some pods before is not known; their containers are unready until their probes succeed", "err", err)
 	}
 	instance, err := readInstance(n.cfg.Root)
 	if err != nil {

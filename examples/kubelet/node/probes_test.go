@@ -2,21 +2,22 @@ package node_test
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -82,52 +83,126 @@ func (k *kubelet) ready(pod string) corev1.PodCondition {
 	return corev1.PodCondition{}
 }
 
-// TestReadinessFollowsAServer: the app answers, fails, and answers again; /pods shows
-// it each time and nothing is restarted.
-func TestReadinessFollowsAServer(t *testing.T) {
+// server is something that answers probes at a port, or does not.
+type server struct {
+	handler corev1.ProbeHandler
+	// failure is what the event about a failure says.
+	failure string
+	answer  func(good bool)
+}
+
+// webServer answers with 200 or 503.
+func webServer(t *testing.T) server {
+	t.Helper()
 	var fails atomic.Bool
-	// The server is outside of fake time, which stands while it is asked.
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if fails.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
-	defer server.Close()
-	address, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
+	t.Cleanup(s.Close)
+	return server{
+		handler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: portOf(s.Listener)}},
+		failure: "HTTP probe failed with statuscode: 503",
+		answer:  func(good bool) { fails.Store(!good) },
 	}
-	port, err := strconv.Atoi(address.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
-	onMachine(t, func(m *machine) {
-		t := m.t
-		pod := newPod("web")
-		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt(port)}},
-			PeriodSeconds: 2, FailureThreshold: 3,
-		}
-		m.manifests.write(pod)
-		k := m.start(t)
-		for _, bad := range []bool{false, true, false} {
-			fails.Store(bad)
-			pass(8 * time.Second)
-			want := corev1.ConditionTrue
-			if bad {
-				want = corev1.ConditionFalse
-			}
-			if got := k.ready("web"); got.Status != want || k.app("web").Ready == bad {
-				t.Errorf("while the server fails is %t the condition is %+v and the container %+v", bad, got, k.app("web"))
-			}
-		}
-		if !m.log.has("msg=event", "pod=default/web", "container=app", "reason=Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503") {
-			t.Error("the log has no event about the failure")
-		}
-		if got := m.Calls("StopContainer"); len(got) != 0 || k.app("web").RestartCount != 0 {
-			t.Errorf("%d containers were stopped, want none: readiness restarts nothing", len(got))
+}
+
+// healthServer says by gRPC whether it serves.
+func healthServer(t *testing.T) server {
+	t.Helper()
+	l := listen(t, "127.0.0.1:0")
+	s, service := grpc.NewServer(), health.NewServer()
+	healthpb.RegisterHealthServer(s, service)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
+	return server{
+		handler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: portOf(l).IntVal}},
+		failure: "NOT_SERVING",
+		answer: func(good bool) {
+			status := healthpb.HealthCheckResponse_NOT_SERVING
+			if good {
+				status = healthpb.HealthCheckResponse_SERVING
+			}
+			service.SetServingStatus("", status)
+		},
+	}
+}
+
+// portServer accepts connections or refuses them.
+func portServer(t *testing.T) server {
+	t.Helper()
+	l := listen(t, "127.0.0.1:0")
+	address, open := l.Addr().String(), true
+	t.Cleanup(func() { l.Close() })
+	return server{
+		handler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: portOf(l)}},
+		failure: "connection refused",
+		answer: func(good bool) {
+			switch {
+			case good && !open:
+				l = listen(t, address)
+			case !good && open:
+				l.Close()
+			}
+			open = good
+		},
+	}
+}
+
+func listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func portOf(l net.Listener) intstr.IntOrString {
+	return intstr.FromInt(l.Addr().(*net.TCPAddr).Port)
+}
+
+// TestReadinessFollowsAServer: the app answers, fails, and answers again; /pods shows
+// it each time and nothing is restarted. The servers are outside of fake time, which
+// stands while they are asked.
+func TestReadinessFollowsAServer(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) server{"HTTP": webServer, "gRPC": healthServer, "TCP": portServer} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			onMachine(t, func(m *machine) {
+				t := m.t
+				pod := newPod("web")
+				pod.Spec.HostNetwork = true // its address is the node's
+				pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: s.handler, PeriodSeconds: 2, FailureThreshold: 3}
+				m.manifests.write(pod)
+				k := m.start(t, func(c *node.Config) { c.Host.IPs = []string{"127.0.0.1"} })
+				for _, good := range []bool{true, false, true} {
+					s.answer(good)
+					pass(8 * time.Second)
+					want := corev1.ConditionFalse
+					if good {
+						want = corev1.ConditionTrue
+					}
+					if got := k.ready("web"); got.Status != want || k.app("web").Ready != good {
+						t.Errorf("while the server is good (%t) the condition is %+v and the container %+v", good, got, k.app("web"))
+					}
+				}
+				if !m.log.has("msg=event", "pod=default/web", "container=app", "reason=Unhealthy", "Readiness probe failed: ", s.failure) {
+					t.Error("the log has no event about the failure")
+				}
+				if got := m.Calls("StopContainer"); len(got) != 0 || k.app("web").RestartCount != 0 {
+					t.Errorf("%d containers were stopped, want none: readiness restarts nothing", len(got))
+				}
+			})
+		})
+	}
 }
 
 // TestFailedProbesRestartOnce: a liveness or a startup probe that fails its threshold
@@ -535,40 +610,82 @@ func TestProbesOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// TestDamagedStatusFile costs a moment of readiness and nothing else.
-func TestDamagedStatusFile(t *testing.T) {
+// TestDamagedStatusFiles cost a moment of readiness and nothing else, and what was
+// kept of pods that are gone goes.
+func TestDamagedStatusFiles(t *testing.T) {
 	onMachine(t, func(m *machine) {
 		t := m.t
 		pod := newPod("web")
+		pod.UID = "uid web" // to be escaped
 		pod.Spec.Containers[0].ReadinessProbe = runs("readiness")
 		m.manifests.write(pod, newPod("gone"))
 		k := m.start(t)
 		pass(10 * time.Second)
 		k.end()
-		path := filepath.Join(m.root, "pod-status.json")
-		data, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(data), "uid-gone") {
-			t.Fatalf("file is %s, %v; want both pods", data, err)
+		dir := filepath.Join(m.root, "pod-status")
+		const file = "pod-uid%20web.json"
+		if diff := cmp.Diff([]string{file, "pod-uid-gone.json"}, namesIn(t, dir)); diff != "" {
+			t.Fatalf("files (-want +got):\n%s", diff)
 		}
-		if err := os.WriteFile(path, data[:len(data)/2], 0o600); err != nil {
-			t.Fatal(err)
+		for name, content := range map[string]string{file: `{"phase":`, ".pod-x.json.1": "{}", "pod-%zz.json": "{}"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		m.ForgetCalls()
 		m.manifests.write(pod)
 		k = m.start(t)
 		pass(40 * time.Second)
-		if !m.log.has("level=WARN", "pod-status.json") {
+		if !m.log.has("level=WARN", file) {
 			t.Error("the log does not tell")
 		}
 		if got := m.Calls("StartContainer"); len(got) != 0 || !k.app("web").Ready {
 			t.Errorf("%d containers were started, container is %+v; want it ready", len(got), k.app("web"))
 		}
-		var kept map[string]metav1.TypeMeta
-		if data, err = os.ReadFile(path); err == nil {
-			err = json.Unmarshal(data, &kept)
+		if diff := cmp.Diff([]string{file}, namesIn(t, dir)); diff != "" {
+			t.Errorf("files in the end (-want +got):\n%s", diff)
 		}
-		if _, ok := kept["uid-web"]; err != nil || len(kept) != 1 || !ok {
-			t.Errorf("file is %s, %v; want the pod that is left", data, err)
+		m.manifests.write()
+		pass(40 * time.Second)
+		if got := namesIn(t, dir); len(got) != 0 {
+			t.Errorf("files are %q after the pod has gone, want none", got)
 		}
 	})
+}
+
+// TestStatusThatCannotBeNoted is told all the same.
+func TestStatusThatCannotBeNoted(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		k := m.start(t)
+		pass(2 * time.Second)
+		dir := filepath.Join(m.root, "pod-status")
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		pod := newPod("web")
+		pod.Spec.Containers[0].ReadinessProbe = runs("readiness")
+		m.manifests.write(pod, newPod("other"))
+		pass(10 * time.Second)
+		if !k.app("web").Ready || !k.app("other").Ready {
+			t.Errorf("pods are %v, want both ready", k.pods())
+		}
+		if got := m.log.count("level=ERROR", "could not be noted"); got != 1 {
+			t.Errorf("the log tells %d times, want once", got)
+		}
+	})
+}
+
+// namesIn returns the names of the files in a directory.
+func namesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }

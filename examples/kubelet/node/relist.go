@@ -122,13 +122,7 @@ func (a *agent) sweep(ctx context.Context) {
 	if !a.catalog.ready() {
 		return
 	}
-	err := a.memory.statuses.retain(func(uid types.UID) bool {
-		_, known := a.pool.State(uid)
-		return known || a.catalog.wants(uid)
-	})
-	if err != nil {
-		a.log.Warn("statuses of pods that are gone are kept", "err", err)
-	}
+	a.sweepStatuses()
 	left, err := a.syncer.Remains(ctx)
 	if err != nil {
 		a.log.Warn("leftovers of pods were not searched for", "err", err)
@@ -145,6 +139,18 @@ func (a *agent) sweep(ctx context.Context) {
 		pod := &corev1.Pod{}
 		pod.UID = uid
 		a.pool.TerminateOrphan(pod, podworker.Termination{Grace: podworker.MinGrace})
+	}
+}
+
+// sweepStatuses forgets what was told of pods that went while no agent ran.
+func (a *agent) sweepStatuses() {
+	for _, uid := range a.memory.statuses.uids() {
+		if _, known := a.pool.State(uid); known || a.catalog.wants(uid) {
+			continue
+		}
+		if err := a.memory.statuses.drop(uid); err != nil {
+			a.log.Warn("status of a pod that is gone is kept", "uid", string(uid), "err", err)
+		}
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,31 +22,69 @@ import (
 // started and were ready. It is written before it is told, so that an agent that is
 // restarted takes nothing back without reason.
 //
-// The file is replaced in one step, but not forced to the disk: containers do not
-// outlive a power cut either.
+// There is a file per pod, so that a change costs the same on a full node. It is
+// replaced in one step, but not forced to the disk: containers do not outlive a power
+// cut either.
 type statuses struct {
-	path string
+	dir string
 
 	mu   sync.Mutex // guards kept, also while it is written
 	kept map[types.UID]corev1.PodStatus
 }
 
-// openStatuses reads the file at path. A file that is damaged, as a power cut may
-// leave it, is not read; the error says so, and the statuses are usable.
-func openStatuses(path string) (*statuses, error) {
-	s := &statuses{path: path, kept: map[types.UID]corev1.PodStatus{}}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+// openStatuses reads the files in dir and makes it if it is not there. Files that are
+// damaged, as a power cut may leave them, are removed; the error names them, and the
+// statuses are usable.
+func openStatuses(dir string) (*statuses, error) {
+	s := &statuses{dir: dir, kept: map[types.UID]corev1.PodStatus{}}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return s, fmt.Errorf("make directory for what is told of pods: %w", err)
 	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return s, fmt.Errorf("read what was told of pods: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if err := s.read(e.Name()); err != nil {
+			errs = append(errs, err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return s, errors.Join(errs...)
+}
+
+// statusPrefix begins the names of the files, and statusSuffix ends them. Between is
+// the pod's UID.
+const (
+	statusPrefix = "pod-"
+	statusSuffix = ".json"
+)
+
+// read takes in one file.
+func (s *statuses) read(name string) error {
+	if strings.HasPrefix(name, ".") { // of a write that was cut off
+		return os.Remove(filepath.Join(s.dir, name))
+	}
+	path := filepath.Join(s.dir, name)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("read what was told of a pod: %w", err)
+	}
+	uid, err := url.PathUnescape(strings.TrimSuffix(strings.TrimPrefix(name, statusPrefix), statusSuffix))
+	var status corev1.PodStatus
 	if err == nil {
-		err = json.Unmarshal(data, &s.kept)
+		err = json.Unmarshal(data, &status)
 	}
 	if err != nil {
-		s.kept = map[types.UID]corev1.PodStatus{}
-		return s, fmt.Errorf("read what was told of pods from %s: %w", path, err)
+		return fmt.Errorf("read what was told of a pod from %s: %w", path, err)
 	}
-	return s, nil
+	s.kept[types.UID(uid)] = status
+	return nil
+}
+
+// path returns the file of a pod. A UID may hold any character.
+func (s *statuses) path(uid types.UID) string {
+	return filepath.Join(s.dir, statusPrefix+url.PathEscape(string(uid))+statusSuffix)
 }
 
 // get returns what was told of a pod last.
@@ -64,32 +104,36 @@ func (s *statuses) note(uid types.UID, status *corev1.PodStatus) error {
 	if old, ok := s.kept[uid]; ok && equality.Semantic.DeepEqual(old, next) {
 		return nil
 	}
-	s.kept[uid] = next
-	return s.storeLocked()
-}
-
-// retain forgets all pods but some.
-func (s *statuses) retain(keep func(types.UID) bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := len(s.kept)
-	maps.DeleteFunc(s.kept, func(uid types.UID, _ corev1.PodStatus) bool { return !keep(uid) })
-	if len(s.kept) == before {
-		return nil
-	}
-	return s.storeLocked()
-}
-
-// storeLocked writes all that is kept.
-func (s *statuses) storeLocked() error {
-	data, err := json.Marshal(s.kept)
+	data, err := json.Marshal(next)
 	if err == nil {
-		err = replaceFile(s.path, data, false)
+		err = replaceFile(s.path(uid), data, false)
 	}
 	if err != nil {
-		return fmt.Errorf("store what is told of pods: %w", err)
+		return fmt.Errorf("note what is told of a pod: %w", err)
 	}
+	s.kept[uid] = next
 	return nil
+}
+
+// drop forgets a pod.
+func (s *statuses) drop(uid types.UID) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.kept[uid]; !ok {
+		return nil
+	}
+	if err := ignoreMissing(os.Remove(s.path(uid))); err != nil {
+		return fmt.Errorf("forget what was told of a pod: %w", err)
+	}
+	delete(s.kept, uid)
+	return nil
+}
+
+// uids returns the pods of which something is kept.
+func (s *statuses) uids() []types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.kept))
 }
 
 // lasting returns the part of a status that is kept.
