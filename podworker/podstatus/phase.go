@@ -71,6 +71,9 @@ func phase(in *Input, list []corev1.ContainerStatus) corev1.PodPhase {
 }
 
 func ended(in *Input, t tally) corev1.PodPhase {
+	if in.Observed.Running() { // the runtime has lost the state of one
+		return corev1.PodRunning
+	}
 	if t.restartable > 0 && (!in.Stopped || in.static()) {
 		return corev1.PodRunning
 	}

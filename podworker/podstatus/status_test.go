@@ -76,7 +76,7 @@ func TestPhase(t *testing.T) {
 		{name: "stopped by force, always", policy: always, source: api, list: []podstatus.Instance{exited("a", "1", 137), exited("b", "2", 0)}, stopped: true, want: corev1.PodFailed},
 		{name: "stopped, always, static", policy: always, source: static, list: []podstatus.Instance{exited("a", "1", 0), exited("b", "2", 0)}, stopped: true, want: corev1.PodRunning},
 		{name: "stopped before it began", policy: always, source: api, stopped: true, want: corev1.PodFailed},
-		{name: "lost", policy: never, list: []podstatus.Instance{{Name: "a", ID: "1"}, exited("b", "2", 0)}, want: corev1.PodFailed},
+		{name: "lost, may still run", policy: never, list: []podstatus.Instance{{Name: "a", ID: "1"}, exited("b", "2", 0)}, want: corev1.PodRunning},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,11 @@ import (
 // apply does what a plan says and returns everything that failed. Without a sandbox
 // nothing starts; otherwise one failure does not keep the rest from being done.
 func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed, a *Actions) []error {
+	if a.NewSandbox {
+		if err := s.mayRunSandbox(ctx, pod, r); err != nil {
+			return []error{err}
+		}
+	}
 	if a.KillPod {
 		if a.NewSandbox && len(seen.Sandboxes) > 0 {
 			s.normal(pod, "", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
@@ -24,7 +30,7 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 			return errs
 		}
 	}
-	errs := s.stopContainers(ctx, pod, r, a.Stop, func(stop *Stop) time.Duration { return stopGrace(pod, stop) })
+	stuck, errs := s.stopContainers(ctx, pod, r, a.Stop, func(stop *Stop) time.Duration { return stopGrace(pod, stop) })
 	errs = append(errs, s.remove(ctx, pod, a)...)
 	id := a.SandboxID
 	if a.NewSandbox {
@@ -36,11 +42,18 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 			return append(errs, err)
 		}
 	}
-	if len(a.Start) == 0 {
+	starts := startable(a.Start, stuck)
+	if len(starts) == 0 {
 		return errs
 	}
 	b := batch{syncer: s, pod: pod, record: r, sandboxID: id}
-	return append(errs, b.startAll(ctx, seen, a.Start)...)
+	return append(errs, b.startAll(ctx, seen, starts)...)
+}
+
+// startable leaves out the containers of which an earlier run could not be stopped:
+// two of one container would do the same work.
+func startable(starts []Start, stuck map[string]bool) []Start {
+	return slices.DeleteFunc(slices.Clone(starts), func(st Start) bool { return stuck[st.Name] })
 }
 
 // sandboxRuns publishes that the pod has a sandbox and an address, before any image
@@ -52,7 +65,57 @@ func (s *Syncer) sandboxRuns(ctx context.Context, pod *corev1.Pod, r *record) (*
 		return nil, err
 	}
 	s.emit(pod, r, s.statusInput(pod, r, seen))
+	if problem, _ := sandboxProblem(pod, seen); problem != "" {
+		r.badSandbox = time.Now()
+		return nil, fmt.Errorf("run sandbox of pod %s/%s: %s", pod.Namespace, pod.Name, problem)
+	}
+	r.badSandbox = time.Time{}
 	return seen, nil
+}
+
+// mayRunSandbox returns an error while a new sandbox would be of no use: when the
+// runtime has no network for it, or gave the last one no address a moment ago.
+func (s *Syncer) mayRunSandbox(ctx context.Context, pod *corev1.Pod, r *record) error {
+	if wait := usualRetry - time.Since(r.badSandbox); !r.badSandbox.IsZero() && wait > 0 {
+		return &syncError{
+			error: fmt.Errorf("run sandbox of pod %s/%s: the last one was unusable, the next is due in %s", pod.Namespace, pod.Name, wait.Round(time.Second)),
+			after: wait,
+		}
+	}
+	if pod.Spec.HostNetwork {
+		return nil
+	}
+	problem := s.networkProblem(ctx)
+	if problem == "" {
+		return nil
+	}
+	text := "network is not ready: " + problem
+	if r.once(toldNetwork, text) {
+		s.warning(pod, "", "NetworkNotReady", text)
+	}
+	return &syncError{error: fmt.Errorf("run sandbox of pod %s/%s: %s", pod.Namespace, pod.Name, text), after: networkRetry}
+}
+
+// networkRetry is how long to wait for the network of the runtime, which is the
+// kubelet's time, too.
+const networkRetry = time.Second
+
+// networkProblem returns why the runtime has no network for pods, empty if it has
+// one or does not say.
+func (s *Syncer) networkProblem(ctx context.Context) string {
+	if s.conditions == nil {
+		return ""
+	}
+	resp, err := s.conditions.Status(ctx, false)
+	if err != nil {
+		return ""
+	}
+	for _, c := range resp.GetStatus().GetConditions() {
+		if c.GetType() == runtimeapi.NetworkReady && !c.GetStatus() {
+			return fmt.Sprintf("%s=false reason:%s message:%s", c.GetType(), c.GetReason(), c.GetMessage())
+		}
+	}
+	return ""
 }
 
 // runSandbox makes the directories of the pod and runs a sandbox for it.
@@ -91,7 +154,7 @@ func (s *Syncer) tellDNS(pod *corev1.Pod, cuts []string) {
 // reservedSandbox deals with a sandbox name that is taken: a good sandbox of the
 // pod is used, a bad one makes way for the next attempt.
 func (s *Syncer) reservedSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32, cause error) (string, error) {
-	list, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: podspec.PodLabels(pod)})
+	list, err := s.listSandboxes(ctx, podspec.PodLabels(pod))
 	if err != nil {
 		return "", fmt.Errorf("%w; then list sandboxes: %w", cause, err)
 	}

@@ -8,8 +8,8 @@ import (
 
 // collect plans what to remove: of each container name the newest instance and the
 // newest dead one stay, for the last state and its log. A sandbox goes when it is
-// not the pod's any more and holds no container that stays.
-func (p *planner) collect() {
+// not the one to keep and holds no container that stays.
+func (p *planner) collect(keep string) {
 	for i := range p.seen.Containers {
 		if c := &p.seen.Containers[i]; p.superfluous(c) {
 			p.out.RemoveContainers = append(p.out.RemoveContainers, dead(c))
@@ -17,7 +17,7 @@ func (p *planner) collect() {
 	}
 	for i := range p.seen.Sandboxes {
 		id := p.seen.Sandboxes[i].ID
-		if id != p.out.SandboxID && !p.holds(id) {
+		if id != keep && !p.holds(id) {
 			p.out.RemoveSandboxes = append(p.out.RemoveSandboxes, id)
 		}
 	}

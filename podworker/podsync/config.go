@@ -61,9 +61,10 @@ func (c *Config) validate() error {
 
 // Syncer runs pods on a container runtime. It is a podworker.Syncer.
 type Syncer struct {
-	runtime Runtime
-	cfg     Config
-	log     *slog.Logger
+	runtime    Runtime
+	conditions conditions // nil if the runtime does not tell
+	cfg        Config
+	log        *slog.Logger
 
 	// mu guards pods, never the records in it.
 	mu   sync.Mutex
@@ -86,7 +87,9 @@ func New(rt Runtime, cfg Config) (*Syncer, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Syncer{runtime: rt, cfg: cfg, log: cfg.Log, pods: map[types.UID]*record{}}, nil
+	s := &Syncer{runtime: rt, cfg: cfg, log: cfg.Log, pods: map[types.UID]*record{}}
+	s.conditions, _ = rt.(conditions)
+	return s, nil
 }
 
 // record is what is remembered of one pod between calls. It belongs to the one
@@ -105,6 +108,8 @@ type record struct {
 	pulls map[string]pull
 	// told has, by kind of event, whom it was sent about and must not be again.
 	told map[string]map[string]bool
+	// badSandbox is when a sandbox was made that cannot be used; zero after a good one.
+	badSandbox time.Time
 	// stopping is when the first attempt to stop the pod that has not succeeded yet
 	// began.
 	stopping time.Time
@@ -153,11 +158,13 @@ func (r *record) once(kind, subject string) bool {
 	return true
 }
 
-// Kinds of events that are sent once: about a container by id, or about a field.
+// Kinds of events that are sent once: about a container by id, about a field, or
+// about what the network lacks.
 const (
 	toldKilling = "killing"
 	toldBackoff = "back-off"
 	toldField   = "field"
+	toldNetwork = "network"
 )
 
 // prune forgets what was remembered of containers that are gone.

@@ -61,6 +61,17 @@ func (e *startError) Error() string {
 
 func (e *startError) Unwrap() error { return e.err }
 
+// waitOf returns the wait that an error names, 0 if it names none.
+func waitOf(err error) time.Duration {
+	if start, ok := errors.AsType[*startError](err); ok {
+		return start.after
+	}
+	if own, ok := errors.AsType[*syncError](err); ok {
+		return own.after
+	}
+	return 0
+}
+
 // syncError is everything that went wrong in one call for a pod.
 type syncError struct {
 	error
@@ -83,12 +94,12 @@ func joined(errs []error) error {
 		if err == nil {
 			continue
 		}
-		start, ok := errors.AsType[*startError](err)
-		if !ok || start.after <= 0 {
+		own := waitOf(err)
+		if own <= 0 {
 			return all
 		}
-		if after == 0 || start.after < after {
-			after = start.after
+		if after == 0 || own < after {
+			after = own
 		}
 	}
 	return &syncError{error: all, after: after}

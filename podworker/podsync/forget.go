@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
@@ -112,7 +111,7 @@ func (s *Syncer) forgetRuntime(ctx context.Context, uid types.UID, seen *podstat
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	left, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{podspec.LabelPodUID: string(uid)}})
+	left, err := s.listSandboxes(ctx, map[string]string{podspec.LabelPodUID: string(uid)})
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("sandbox %s appeared meanwhile", left[0].GetId())
 	}

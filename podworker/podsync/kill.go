@@ -58,8 +58,9 @@ func container(pod *corev1.Pod, name string) *corev1.Container {
 	return nil
 }
 
-// stopContainers stops containers in parallel and returns what failed.
-func (s *Syncer) stopContainers(ctx context.Context, pod *corev1.Pod, r *record, stops []Stop, left func(*Stop) time.Duration) []error {
+// stopContainers stops containers in parallel and returns the names of those that
+// may still run, and what failed.
+func (s *Syncer) stopContainers(ctx context.Context, pod *corev1.Pod, r *record, stops []Stop, left func(*Stop) time.Duration) (map[string]bool, []error) {
 	errs := make([]error, len(stops))
 	var all sync.WaitGroup
 	for i := range stops {
@@ -76,17 +77,14 @@ func (s *Syncer) stopContainers(ctx context.Context, pod *corev1.Pod, r *record,
 		})
 	}
 	all.Wait()
-	return compact(errs)
-}
-
-func compact(errs []error) []error {
-	var out []error
-	for _, err := range errs {
+	stuck, failed := map[string]bool{}, []error(nil)
+	for i, err := range errs {
 		if err != nil {
-			out = append(out, err)
+			stuck[stops[i].Name] = true
+			failed = append(failed, err)
 		}
 	}
-	return out
+	return stuck, failed
 }
 
 // killPod stops every container of the pod, then every sandbox. Stopping a sandbox
@@ -103,7 +101,7 @@ func (s *Syncer) killPod(ctx context.Context, pod *corev1.Pod, r *record, seen *
 			stops = append(stops, Stop{Name: c.Name, ID: c.ID, Message: "Stopping container " + c.Name})
 		}
 	}
-	errs := s.stopContainers(ctx, pod, r, stops, func(*Stop) time.Duration { return left })
+	_, errs := s.stopContainers(ctx, pod, r, stops, func(*Stop) time.Duration { return left })
 	if len(errs) == 0 || time.Since(r.stopping) > max(left, minStop) {
 		errs = append(errs, s.stopSandboxes(ctx, pod, seen)...)
 	}

@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,11 +31,11 @@ const (
 // nothing is known, never that nothing is there.
 func (s *Syncer) observe(ctx context.Context, uid types.UID, how care) (*podstatus.Observed, error) {
 	selector := map[string]string{podspec.LabelPodUID: string(uid)}
-	sandboxes, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: selector})
+	sandboxes, err := s.listSandboxes(ctx, selector)
 	if err != nil {
 		return nil, fmt.Errorf("list sandboxes of pod %s: %w", uid, err)
 	}
-	containers, err := s.runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: selector})
+	containers, err := s.listContainers(ctx, selector)
 	if err != nil {
 		return nil, fmt.Errorf("list containers of pod %s: %w", uid, err)
 	}
@@ -59,6 +60,28 @@ func (s *Syncer) observe(ctx context.Context, uid types.UID, how care) (*podstat
 	return seen, nil
 }
 
+// listSandboxes returns the sandboxes with these labels, whether or not the runtime
+// filters: one that does not would have strangers stopped and removed.
+func (s *Syncer) listSandboxes(ctx context.Context, labels map[string]string) ([]*runtimeapi.PodSandbox, error) {
+	list, err := s.runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: labels})
+	return slices.DeleteFunc(slices.Clone(list), func(sb *runtimeapi.PodSandbox) bool { return !carries(sb.GetLabels(), labels) }), err
+}
+
+// listContainers returns the containers with these labels, as listSandboxes does.
+func (s *Syncer) listContainers(ctx context.Context, labels map[string]string) ([]*runtimeapi.Container, error) {
+	list, err := s.runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: labels})
+	return slices.DeleteFunc(slices.Clone(list), func(c *runtimeapi.Container) bool { return !carries(c.GetLabels(), labels) }), err
+}
+
+func carries(have, want map[string]string) bool {
+	for k, v := range want {
+		if have[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
 func (s *Syncer) addSandbox(ctx context.Context, seen *podstatus.Observed, listed *runtimeapi.PodSandbox) error {
 	resp, err := s.runtime.PodSandboxStatus(ctx, listed.GetId(), false)
 	switch {
@@ -66,6 +89,8 @@ func (s *Syncer) addSandbox(ctx context.Context, seen *podstatus.Observed, liste
 		return nil // removed since it was listed
 	case err != nil:
 		return fmt.Errorf("get status of sandbox %s: %w", listed.GetId(), err)
+	case resp.GetStatus().GetId() != listed.GetId():
+		return fmt.Errorf("get status of sandbox %s: the runtime answered about sandbox %q", listed.GetId(), resp.GetStatus().GetId())
 	}
 	seen.Sandboxes = append(seen.Sandboxes, sandboxFrom(resp.GetStatus()))
 	return nil
@@ -99,6 +124,8 @@ func (s *Syncer) addContainer(ctx context.Context, seen *podstatus.Observed, uid
 		return nil // removed since it was listed
 	case err != nil:
 		return fmt.Errorf("get status of container %s: %w", listed.GetId(), err)
+	case resp.GetStatus().GetId() != listed.GetId():
+		return fmt.Errorf("get status of container %s: the runtime answered about container %q", listed.GetId(), resp.GetStatus().GetId())
 	}
 	in := instanceFrom(resp.GetStatus())
 	in.SandboxID = listed.GetPodSandboxId()

@@ -44,8 +44,9 @@ func Plan(pod *corev1.Pod, seen *podstatus.Observed, in Inputs) Actions {
 	for i := range pod.Spec.Containers {
 		p.container(&pod.Spec.Containers[i])
 	}
+	p.strays()
 	p.finish()
-	p.collect()
+	p.collect(p.out.SandboxID)
 	return p.out
 }
 
@@ -79,6 +80,9 @@ func (p *planner) replaceSandbox() {
 		return
 	}
 	p.out.NewSandbox = true
+	if len(p.seen.Sandboxes) > 0 { // the newest stays, for the number of its attempt
+		p.collect(p.seen.Sandboxes[0].ID)
+	}
 }
 
 func succeeded(run *podstatus.Instance) bool {
@@ -99,7 +103,9 @@ func (p *planner) container(c *corev1.Container) {
 		p.created(c, run)
 	case podstatus.StateUnknown:
 		p.stop(run, "Container is in \"unknown\" state, try killing it before restart")
-		p.restart(c, run)
+		if p.pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+			p.restart(c, run)
+		}
 	case podstatus.StateExited:
 		if podstatus.Restarts(p.pod.Spec.RestartPolicy, run.ExitCode) {
 			p.restart(c, run)
@@ -144,13 +150,13 @@ func (p *planner) stop(run *podstatus.Instance, message string) {
 // agent leaves it. A runtime may take a while to show that a failed start ended the
 // container; until then a second one would be one too many.
 func (p *planner) created(c *corev1.Container, run *podstatus.Instance) {
-	patience := run.CreatedAt.Add(createdPatience)
+	patience, over := p.due(run.CreatedAt, createdPatience)
 	switch {
 	case run.SandboxID != p.out.SandboxID, run.Hash != podspec.ContainerHash(c):
 		p.restart(c, run)
 	case !p.in.FailedStarts[run.ID]:
 		p.out.Start = append(p.out.Start, Start{Name: c.Name, ID: run.ID, Attempt: uint32(max(run.RestartCount, 0))})
-	case p.in.Now.Before(patience):
+	case !over:
 		p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: patience, Reason: podstatus.Waiting{
 			Reason: reasonRunContainer, Message: "the container could not be started",
 		}})
@@ -172,11 +178,7 @@ func (p *planner) restart(c *corev1.Container, run *podstatus.Instance) {
 	start := Start{Name: c.Name, Attempt: uint32(max(run.RestartCount, 0)) + 1}
 	if run.State == podstatus.StateExited && (run.Hash == "" || run.Hash == podspec.ContainerHash(c)) {
 		wait, step := p.backoff.next(run)
-		until := run.FinishedAt.Add(wait)
-		if limit := p.in.Now.Add(wait); until.After(limit) {
-			until = limit // the clock was set back
-		}
-		if p.in.Now.Before(until) {
+		if until, over := p.due(run.FinishedAt, wait); !over {
 			p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: until, Reason: p.crashLoop(c, wait)})
 			return
 		}
@@ -185,10 +187,35 @@ func (p *planner) restart(c *corev1.Container, run *podstatus.Instance) {
 	p.out.Start = append(p.out.Start, start)
 }
 
+// due returns when a wait that began at a time is over, and whether it is now. A
+// beginning further ahead than the wait is long shows that the clock was set back:
+// nobody knows how much of the wait is left, so it is over.
+func (p *planner) due(began time.Time, wait time.Duration) (until time.Time, over bool) {
+	until = began.Add(wait)
+	return until, !p.in.Now.Before(until) || began.Sub(p.in.Now) > wait
+}
+
 func (p *planner) crashLoop(c *corev1.Container, wait time.Duration) podstatus.Waiting {
 	return podstatus.Waiting{
 		Reason:  reasonCrashLoop,
 		Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", wait, c.Name, p.pod.Name, p.pod.Namespace, p.pod.UID),
+	}
+}
+
+// strays stops runs that the pod does not ask for: of containers that have left its
+// spec, and ones that a newer run of the same container has replaced.
+func (p *planner) strays() {
+	for i := range p.seen.Containers {
+		run := &p.seen.Containers[i]
+		if run.State != podstatus.StateRunning && run.State != podstatus.StateUnknown {
+			continue
+		}
+		switch {
+		case container(p.pod, run.Name) == nil:
+			p.stop(run, fmt.Sprintf("Container %s is not in the spec of the pod", run.Name))
+		case p.seen.Newest(run.Name) != run:
+			p.stop(run, fmt.Sprintf("Container %s has a newer run", run.Name))
+		}
 	}
 }
 

@@ -124,7 +124,12 @@ func TestPlanSandbox(t *testing.T) {
 			name: "dead, never to restart, but nothing ran", edit: policy(corev1.RestartPolicyNever),
 			seen: podstatus.Observed{Sandboxes: []podstatus.Sandbox{deadSandbox("s0", 0)}, Containers: []podstatus.Instance{instance("a", "a0", 0, podstatus.StateCreated)}},
 			want: "kill pod: pod sandbox is not ready\nrun sandbox, attempt 1: pod sandbox is not ready\n" +
-				"start container a, attempt 1, then back off 0s\nstart container b, attempt 0, then back off 0s\n",
+				"start container a, attempt 1, then back off 0s\nstart container b, attempt 0, then back off 0s\n" +
+				"remove container a, attempt 0 (a0)\n",
+		},
+		{
+			name: "old ones that hold nothing", seen: podstatus.Observed{Sandboxes: []podstatus.Sandbox{deadSandbox("s0", 0), deadSandbox("s1", 1)}},
+			want: "kill pod: pod sandbox is not ready\nrun sandbox, attempt 2: pod sandbox is not ready\n" + fresh + "remove sandbox s0\n",
 		},
 		{
 			name: "dead, one succeeded", edit: policy(corev1.RestartPolicyOnFailure),
@@ -177,6 +182,18 @@ func TestPlanContainers(t *testing.T) {
 		{
 			name: "unknown", seen: with(instance("a", "a0", 0, podstatus.StateUnknown)),
 			want: "stop container a (a0): Container is in \"unknown\" state, try killing it before restart\nstart container a, attempt 1, then back off 0s\n",
+		},
+		{
+			name: "unknown and never to restart", edit: policy(corev1.RestartPolicyNever), seen: with(instance("a", "a0", 0, podstatus.StateUnknown)),
+			want: "stop container a (a0): Container is in \"unknown\" state, try killing it before restart\n",
+		},
+		{
+			name: "two runs", seen: with(running("a", "a0"), instance("a", "a1", 1, podstatus.StateRunning)),
+			want: "stop container a (a0): Container a has a newer run\n",
+		},
+		{
+			name: "not in the spec", seen: with(running("a", "a0"), running("z", "z0")),
+			want: "stop container z (z0): Container z is not in the spec of the pod\n",
 		},
 		{
 			name: "definition changed", seen: with(changed),
@@ -298,6 +315,29 @@ func BenchmarkPlan(b *testing.B) {
 	for b.Loop() {
 		if a := Plan(pod, seen, Inputs{Now: noon}); !a.Empty() {
 			b.Fatal(a)
+		}
+	}
+}
+
+// TestPlanAfterTheClockWasSetBack looks every ten seconds at a container that ended
+// in the future: it starts again in the end.
+func TestPlanAfterTheClockWasSetBack(t *testing.T) {
+	end := exited("a", "a1", 1, -time.Hour, 20*time.Second)
+	late := instance("b", "b1", 1, podstatus.StateCreated)
+	late.CreatedAt = noon.Add(time.Hour)
+	seen := podstatus.Observed{Sandboxes: []podstatus.Sandbox{ready("s0", 0)}, Containers: []podstatus.Instance{end, late}}
+	started := map[string]time.Duration{}
+	for after := time.Duration(0); after < 30*time.Minute; after += 10 * time.Second {
+		in := Inputs{Now: noon.Add(after), FailedStarts: map[string]bool{"b1": true}}
+		for _, s := range Plan(twoContainers(), &seen, in).Start {
+			if _, ok := started[s.Name]; !ok {
+				started[s.Name] = after
+			}
+		}
+	}
+	for name, limit := range map[string]time.Duration{"a": 40 * time.Second, "b": 2 * createdPatience} {
+		if after, ok := started[name]; !ok || after > limit {
+			t.Errorf("%s started after %s (%v), want at most %s", name, after, ok, limit)
 		}
 	}
 }

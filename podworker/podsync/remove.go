@@ -33,7 +33,8 @@ func (s *Syncer) removePodDir(uid types.UID) error {
 	return removeTree(filepath.Dir(s.cfg.Node.PodDir(uid)), string(uid))
 }
 
-// removeLogDirs removes the logs of a pod; their directory ends in its UID.
+// removeLogDirs removes the logs of a pod. Their directory is named after its
+// namespace, name and UID, of which only the UID may hold an underscore.
 func (s *Syncer) removeLogDirs(uid types.UID) error {
 	entries, err := os.ReadDir(s.cfg.Node.Logs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +42,7 @@ func (s *Syncer) removeLogDirs(uid types.UID) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), "_"+string(uid)) {
+		if parts := strings.SplitN(e.Name(), "_", 3); len(parts) == 3 && parts[2] == string(uid) {
 			errs = append(errs, removeTree(s.cfg.Node.Logs, e.Name()))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
 
 func TestMountBelow(t *testing.T) {
@@ -86,5 +88,28 @@ func TestCgroupDirs(t *testing.T) {
 	}
 	if err := dirs.RemoveCgroup(t.Context(), "/"+pod); err == nil {
 		t.Error("a cgroup in use was removed")
+	}
+}
+
+// TestLogsOfASimilarUID removes the logs of a pod whose UID ends the UID of another.
+func TestLogsOfASimilarUID(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"default_web_b", "default_web_a_b"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := New(nil, Config{Node: podspec.Node{Instance: "i", Logs: dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.removeLogDirs("b"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "default_web_b")); err == nil {
+		t.Error("the logs of the pod are still there")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "default_web_a_b")); err != nil {
+		t.Errorf("the logs of the other pod: %v", err)
 	}
 }

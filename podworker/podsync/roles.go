@@ -35,8 +35,17 @@ type Images interface {
 // Runtime is a container runtime in its three roles. runtime.Client is one, and so
 // is a client of k8s.io/cri-client. Every call has to end in bounded time by itself,
 // as it does with these; a Syncer ends one early only when its context ends.
+//
+// A Runtime that also has the method Status of CRI v1, as these have, is asked
+// whether its network is ready before a sandbox is made, and every second while it
+// is not. Without the method the sandbox is just tried.
 type Runtime interface {
 	Sandboxes
 	Containers
 	Images
+}
+
+// conditions is the ability of a runtime to say whether its network is ready.
+type conditions interface {
+	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
 }

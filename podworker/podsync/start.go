@@ -119,7 +119,7 @@ func (b *batch) createContainer(ctx context.Context, config *runtimeapi.Containe
 // way for the next attempt.
 func (b *batch) reservedContainer(ctx context.Context, config *runtimeapi.ContainerConfig, cause error) (string, error) {
 	rt := b.syncer.runtime
-	list, err := rt.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: config.GetLabels()})
+	list, err := b.syncer.listContainers(ctx, config.GetLabels())
 	if err != nil {
 		return "", fmt.Errorf("%w; then list containers: %w", cause, err)
 	}
