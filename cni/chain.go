@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/invoke"
@@ -145,15 +148,28 @@ func (c *chain) blame(command string, i int, err error) error {
 	return own
 }
 
-func (c *chain) environment(command string) *invoke.Args {
-	env := &invoke.Args{
-		Command: command, Path: c.cfg.path(),
-		ContainerID: c.at.ContainerID, IfName: c.at.IfName, NetNS: c.at.NetNS,
+// environment is that of this process with the parameters of one call. It
+// implements invoke.CNIArgs.
+type environment struct {
+	command string
+	at      Attachment
+	path    string
+}
+
+// AsEnv implements invoke.CNIArgs.
+func (e environment) AsEnv() []string {
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "CNI_") })
+	args := make([]string, len(e.at.Args))
+	for i, arg := range e.at.Args {
+		args[i] = arg.Key + "=" + arg.Value
 	}
-	for _, arg := range c.at.Args {
-		env.PluginArgs = append(env.PluginArgs, [2]string{arg.Key, arg.Value})
-	}
-	return env
+	return append(env,
+		"CNI_COMMAND="+e.command, "CNI_CONTAINERID="+e.at.ContainerID, "CNI_NETNS="+e.at.NetNS,
+		"CNI_IFNAME="+e.at.IfName, "CNI_ARGS="+strings.Join(args, ";"), "CNI_PATH="+e.path)
+}
+
+func (c *chain) environment(command string) environment {
+	return environment{command: command, at: c.at, path: c.cfg.path()}
 }
 
 // limit gives a plugin its time.

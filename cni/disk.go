@@ -33,8 +33,8 @@ type disk interface {
 // diskFile is a file of a disk, locked until Close.
 type diskFile interface {
 	Read() ([]byte, error)
-	// Append is durable when it returns, and so is the file's name.
-	Append(data []byte) error
+	// Write puts data at an offset, durable when it returns, like the file's name.
+	Write(data []byte, offset int64) error
 	// Inherit returns the descriptor whose lock lives on in processes that get it, nil
 	// if there is none.
 	Inherit() *os.File
@@ -93,7 +93,7 @@ func (f folder) make() error {
 
 // Create implements disk.
 func (f folder) Create(ctx context.Context, name string) (diskFile, error) {
-	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f folder) Create(ctx context.Context, name string) (diskFile, error) {
 
 // Open implements disk. A file that was removed while this one waited is none.
 func (f folder) Open(ctx context.Context, name string) (diskFile, error) {
-	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	file, err := os.OpenFile(f.path(name), os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +199,13 @@ func readRecord(file *os.File) ([]byte, error) {
 	return data, err
 }
 
-// Append implements diskFile. The name becomes durable with the first bytes.
-func (f *folderFile) Append(data []byte) error {
-	if _, err := f.file.Write(data); err != nil {
+// Write implements diskFile. The name becomes durable with the first bytes.
+func (f *folderFile) Write(data []byte, offset int64) error {
+	if _, err := f.file.WriteAt(data, offset); err != nil {
 		return err
 	}
-	if err := f.file.Sync(); err != nil {
-		return err
+	if err := unix.Fdatasync(int(f.file.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", f.file.Name(), err)
 	}
 	if !f.fresh {
 		return nil

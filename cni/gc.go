@@ -202,7 +202,7 @@ func (v *Invoker) gc(ctx context.Context, n *Network, valid func(context.Context
 	errs = append(errs, err)
 	if n != nil && n.atLeast("1.1.0") && !n.DisableGC {
 		own := slices.DeleteFunc(slices.Clone(keep), func(k Key) bool { return foreign[k] })
-		errs = append(errs, v.chain(n, Attachment{}, nil, nil).all(ctx, "GC", extras{valid: append([]Key{}, own...)}))
+		errs = append(errs, v.chain(n, Attachment{}, nil, execution{}).all(ctx, "GC", extras{valid: append([]Key{}, own...)}))
 	}
 	return removed, errors.Join(errs...)
 }

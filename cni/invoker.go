@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/invoke"
@@ -77,10 +78,14 @@ func (c *Config) path() string { return strings.Join(c.BinDirs, string(os.PathLi
 type Invoker struct {
 	cfg        Config
 	disk       disk
-	exec       func(inherit *os.File) invoke.Exec
+	exec       execFunc
 	gate       gate
 	containers queues
 }
+
+// execFunc returns what runs plugins. They inherit a descriptor, if it is not nil,
+// and do not act before ready returns nil, if it is not nil.
+type execFunc func(inherit *os.File, ready func() error) invoke.Exec
 
 // New returns an Invoker. It touches nothing yet.
 func New(cfg Config) (*Invoker, error) {
@@ -89,12 +94,14 @@ func New(cfg Config) (*Invoker, error) {
 	}
 	// Longer than any chain of plugins in use takes.
 	disk := folder{dir: filepath.Clean(cfg.StateDir), patience: 5 * cfg.Timeout}
-	run := func(inherit *os.File) invoke.Exec { return &processes{log: cfg.Log, inherit: inherit} }
-	return newInvoker(cfg, disk, run), nil
+	exec := func(inherit *os.File, ready func() error) invoke.Exec {
+		return &processes{log: cfg.Log, inherit: inherit, ready: ready}
+	}
+	return newInvoker(cfg, disk, exec), nil
 }
 
-func newInvoker(cfg Config, disk disk, run func(*os.File) invoke.Exec) *Invoker {
-	return &Invoker{cfg: cfg, disk: disk, exec: run, gate: newGate()}
+func newInvoker(cfg Config, disk disk, exec execFunc) *Invoker {
+	return &Invoker{cfg: cfg, disk: disk, exec: exec, gate: newGate()}
 }
 
 // Add attaches a container to a network: it runs ADD for each plugin. When it
@@ -139,13 +146,7 @@ func (v *Invoker) add(ctx context.Context, n *Network, a Attachment) (*Result, e
 		Version: recordVersion, Network: n.Name, Attachment: a.Key(), NetNS: a.NetNS, NetNSID: id,
 		Args: a.Args, Capabilities: args, Config: n.list.Bytes,
 	}
-	file, err := v.announce(ctx, intent)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	c := v.chain(n, a, args, file)
-	raw, err := v.run(ctx, c, file)
+	raw, err := v.run(ctx, n, a, intent)
 	if err != nil {
 		return nil, err
 	}
@@ -170,9 +171,9 @@ func (v *Invoker) makeRoom(ctx context.Context, n *Network, a Attachment) error 
 	return v.remove(ctx, e, n, a)
 }
 
-// announce makes the record durable, before anything happens.
-func (v *Invoker) announce(ctx context.Context, i intent) (diskFile, error) {
-	data, err := line(i)
+// run makes the record, runs ADD, and completes the record or undoes everything.
+func (v *Invoker) run(ctx context.Context, n *Network, a Attachment, i intent) (json.RawMessage, error) {
+	data, offset, err := opening(i)
 	if err != nil {
 		return nil, err
 	}
@@ -181,33 +182,49 @@ func (v *Invoker) announce(ctx context.Context, i intent) (diskFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	if err := file.Append(data); err != nil {
-		return nil, errors.Join(fmt.Errorf("record: %w", err), v.disk.Remove(name), file.Close())
-	}
-	return file, nil
-}
-
-// run adds and records the result, or undoes everything.
-func (v *Invoker) run(ctx context.Context, c *chain, file diskFile) ([]byte, error) {
+	defer file.Close()
+	// The first plugin starts while the record gets on the disk, and is given its
+	// configuration when it is there.
+	recorded := later(func() error { return file.Write(data, 0) })
+	c := v.chain(n, a, i.Capabilities, execution{file, recorded})
 	raw, ran, err := c.add(ctx)
+	if failed := recorded(); failed != nil {
+		return nil, errors.Join(fmt.Errorf("record: %w", failed), v.disk.Remove(name))
+	}
 	if err == nil {
-		var data []byte
-		if data, err = line(raw); err == nil {
-			err = file.Append(data)
-		}
+		err = finish(file, raw, offset)
 	}
 	if err == nil {
 		return raw, nil
 	}
 	undone := c.undo(context.WithoutCancel(ctx), ran)
 	if undone == nil {
-		undone = v.disk.Remove(recordName(c.at.Key(), c.network.Name))
+		undone = v.disk.Remove(name)
 	}
 	if undone != nil {
-		v.cfg.Log.Warn("a failed ADD is not undone, DEL or GC will", "container", c.at.ContainerID, "interface", c.at.IfName, "err", undone)
+		v.cfg.Log.Warn("a failed ADD is not undone, DEL or GC will", "container", a.ContainerID, "interface", a.IfName, "err", undone)
 		undone = fmt.Errorf("undo: %w", undone)
 	}
 	return nil, errors.Join(err, undone)
+}
+
+// finish completes a record.
+func finish(file diskFile, raw json.RawMessage, offset int64) error {
+	data, err := line(raw)
+	if err != nil {
+		return err
+	}
+	if err := file.Write(data, offset); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return nil
+}
+
+// later runs f at once, and returns a function that waits for its result.
+func later(f func() error) func() error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return sync.OnceValue(func() error { return <-done })
 }
 
 // Del detaches a container: it runs DEL for each plugin, the last one first, with
@@ -249,7 +266,7 @@ func (v *Invoker) del(ctx context.Context, n *Network, a Attachment) error {
 		return err
 	}
 	a.NetNS = still(a.NetNS, "")
-	return v.chain(n, a, args, nil).del(ctx, nil)
+	return v.chain(n, a, args, execution{}).del(ctx, nil)
 }
 
 // Check asks each plugin whether the attachment is as ADD left it. It is an
@@ -283,7 +300,7 @@ func (v *Invoker) check(ctx context.Context, k Key) error {
 	case r.network.DisableCheck:
 		return nil
 	}
-	return v.chain(e.record.network, e.record.attachment(), e.record.Capabilities, e.file).check(ctx, e.record.result)
+	return v.chain(e.record.network, e.record.attachment(), e.record.Capabilities, execution{file: e.file}).check(ctx, e.record.result)
 }
 
 // enter waits for the turn of a container, in this process and among others.
@@ -306,12 +323,19 @@ func (v *Invoker) enter(ctx context.Context, container string) (func(), error) {
 	return func() { release(); leave(); pass() }, nil
 }
 
-func (v *Invoker) chain(n *Network, a Attachment, args map[string]json.RawMessage, file diskFile) *chain {
+// execution is what plugins of an attachment run under; the zero value is without a
+// record.
+type execution struct {
+	file  diskFile
+	ready func() error
+}
+
+func (v *Invoker) chain(n *Network, a Attachment, args map[string]json.RawMessage, x execution) *chain {
 	var inherit *os.File
-	if file != nil {
-		inherit = file.Inherit()
+	if x.file != nil {
+		inherit = x.file.Inherit()
 	}
-	return &chain{cfg: &v.cfg, network: n, at: a, args: args, exec: v.exec(inherit)}
+	return &chain{cfg: &v.cfg, network: n, at: a, args: args, exec: v.exec(inherit, x.ready)}
 }
 
 // entry is an open record.
@@ -381,7 +405,7 @@ func (v *Invoker) remove(ctx context.Context, e *entry, n *Network, a Attachment
 
 func (v *Invoker) unmake(ctx context.Context, e *entry, n *Network, a Attachment) error {
 	if r := e.record; r != nil {
-		c := v.chain(r.network, r.attachment(), r.Capabilities, e.file)
+		c := v.chain(r.network, r.attachment(), r.Capabilities, execution{file: e.file})
 		if r.result != nil {
 			return c.del(ctx, r.result)
 		}
@@ -398,7 +422,7 @@ func (v *Invoker) unmake(ctx context.Context, e *entry, n *Network, a Attachment
 		return err
 	}
 	a.NetNS = still(a.NetNS, "")
-	return v.chain(n, a, args, e.file).undo(ctx, len(n.Plugins))
+	return v.chain(n, a, args, execution{file: e.file}).undo(ctx, len(n.Plugins))
 }
 
 // attachment returns what ADD was about. The namespace is left out if it is gone.

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -36,6 +38,9 @@ type processes struct {
 	// inherit is passed to each process, nil for none: its lock lasts as long as any
 	// of them.
 	inherit *os.File
+	// ready returns when plugins may act, or why they may not; nil is at once. It is
+	// waited for while the process starts.
+	ready func() error
 }
 
 var _ invoke.Exec = (*processes)(nil)
@@ -63,10 +68,13 @@ func (p *processes) FindInPath(name string, dirs []string) (string, error) {
 // names of the network, the plugin and the command. The process gets its own group,
 // all of which is killed when ctx ends.
 func (p *processes) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	for {
+		in := &input{ready: p.ready, stop: stop, data: stdin}
 		stdout, stderr := &limited{max: maxOutput}, &tail{max: maxStderr}
 		cmd := exec.CommandContext(ctx, path)
-		cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, bytes.NewReader(stdin), stdout, stderr
+		cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, in, stdout, stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = leaveOpen
@@ -84,13 +92,40 @@ func (p *processes) ExecPlugin(ctx context.Context, path string, stdin []byte, e
 		if errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() {
 			err = nil // what it left behind is not waited for
 		}
-		if err == nil {
-			p.log.Debug("plugin done", "path", path, "stderr", stderr.String())
-			return stdout.data, nil
+		if err != nil {
+			e := failure(ctx, path, err, stdout, stderr)
+			e.idle = in.refused
+			return nil, e
 		}
-		return nil, failure(ctx, path, err, stdout, stderr)
+		p.log.Debug("plugin done", "path", path, "stderr", stderr.String())
+		return stdout.data, nil
 	}
 }
+
+// input is the configuration on its way to a plugin.
+type input struct {
+	ready   func() error
+	stop    context.CancelCauseFunc
+	data    []byte
+	refused bool
+}
+
+// WriteTo implements io.WriterTo. A plugin that may not act is stopped before it has
+// read anything.
+func (i *input) WriteTo(w io.Writer) (int64, error) {
+	if i.ready != nil {
+		if err := i.ready(); err != nil {
+			i.refused = true
+			i.stop(err)
+			return 0, err
+		}
+	}
+	n, err := w.Write(i.data)
+	return int64(n), err
+}
+
+// Read makes it the io.Reader that package exec wants; it copies by WriteTo.
+func (i *input) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // pause reports whether ctx lasted so long.
 func pause(ctx context.Context, d time.Duration) bool {
@@ -138,15 +173,26 @@ type limited struct {
 	over bool
 }
 
-// Write implements io.Writer.
-func (l *limited) Write(p []byte) (int, error) {
-	if len(l.data)+len(p) > l.max {
-		l.over = true
-		return 0, fmt.Errorf("more than %d bytes", l.max)
+// ReadFrom implements io.ReaderFrom.
+func (l *limited) ReadFrom(r io.Reader) (int64, error) {
+	for {
+		l.data = slices.Grow(l.data, 1<<10)
+		n, err := r.Read(l.data[len(l.data):cap(l.data)])
+		l.data = l.data[:len(l.data)+n]
+		if l.over = len(l.data) > l.max; l.over {
+			return int64(len(l.data)), fmt.Errorf("more than %d bytes", l.max)
+		}
+		if errors.Is(err, io.EOF) {
+			return int64(len(l.data)), nil
+		}
+		if err != nil {
+			return int64(len(l.data)), err
+		}
 	}
-	l.data = append(l.data, p...)
-	return len(p), nil
 }
+
+// Write makes it the io.Writer that package exec wants; it copies by ReadFrom.
+func (l *limited) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 // tail keeps the end of what is written to it.
 type tail struct {
@@ -154,13 +200,25 @@ type tail struct {
 	data []byte
 }
 
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if over := len(t.data) - t.max; over > 0 {
-		t.data = append(t.data[:0], t.data[over:]...)
+// ReadFrom implements io.ReaderFrom.
+func (t *tail) ReadFrom(r io.Reader) (total int64, err error) {
+	for {
+		t.data = slices.Grow(t.data, 512)
+		n, err := r.Read(t.data[len(t.data):cap(t.data)])
+		t.data, total = t.data[:len(t.data)+n], total+int64(n)
+		if over := len(t.data) - t.max; over > 0 {
+			t.data = append(t.data[:0], t.data[over:]...)
+		}
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
 	}
-	return len(p), nil
 }
+
+// Write makes it the io.Writer that package exec wants; it copies by ReadFrom.
+func (t *tail) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 func (t *tail) String() string { return string(bytes.TrimSpace(t.data)) }

@@ -21,7 +21,7 @@ func (v *Invoker) Status(ctx context.Context, n *Network) error {
 	}
 	err := v.installed(n)
 	if err == nil && n.atLeast("1.1.0") {
-		err = v.chain(n, Attachment{}, nil, nil).all(ctx, "STATUS", extras{})
+		err = v.chain(n, Attachment{}, nil, execution{}).all(ctx, "STATUS", extras{})
 	}
 	if err != nil {
 		return fmt.Errorf("cni status: %w", err)
@@ -32,7 +32,7 @@ func (v *Invoker) Status(ctx context.Context, n *Network) error {
 // installed names the programs that are missing: plugins, and those they delegate to.
 func (v *Invoker) installed(n *Network) error {
 	var errs []error
-	c := v.chain(n, Attachment{}, nil, nil)
+	c := v.chain(n, Attachment{}, nil, execution{})
 	for _, p := range v.Programs(n) {
 		if p.Err != nil {
 			errs = append(errs, c.blame("STATUS", p.plugin, &PluginError{Err: p.Err, idle: true}))
@@ -56,7 +56,7 @@ type Program struct {
 // Programs returns what the network's plugins run, in the order of ADD.
 func (v *Invoker) Programs(n *Network) []Program {
 	var all []Program
-	exec := v.exec(nil)
+	exec := v.exec(nil, nil)
 	for i, p := range n.Plugins {
 		for _, one := range []Program{{Name: p.Type, Role: "plugin"}, {Name: p.Delegate, Role: "delegate"}, {Name: p.IPAM, Role: "ipam"}} {
 			if one.Name == "" {
@@ -75,7 +75,7 @@ func (v *Invoker) Programs(n *Network) []Program {
 func (v *Invoker) Versions(ctx context.Context, n *Network) ([][]string, error) {
 	all := make([][]string, len(n.Plugins))
 	var errs []error
-	c := v.chain(n, Attachment{}, nil, nil)
+	c := v.chain(n, Attachment{}, nil, execution{})
 	for i := range n.Plugins {
 		speaks, err := c.version(ctx, i)
 		all[i] = speaks
@@ -106,7 +106,7 @@ func (v *Invoker) Validate(ctx context.Context, n *Network) error {
 	if errs[0] == nil {
 		speaks, err := v.Versions(ctx, n)
 		errs = append(errs, err)
-		c := v.chain(n, Attachment{}, nil, nil)
+		c := v.chain(n, Attachment{}, nil, execution{})
 		for i, versions := range speaks {
 			if versions != nil && !slices.Contains(versions, n.Version) {
 				errs = append(errs, c.blame("VERSION", i, &PluginError{
