@@ -1,6 +1,8 @@
 package nftables
 
 import (
+	"slices"
+
 	"github.com/nodekit-go/nodekit/proxier"
 )
 
@@ -85,7 +87,8 @@ func (o *op) idle() bool { return o.del && o.add && o.old == o.new }
 
 // phases splits the batch: first new and changed endpoints, which need no
 // validation by the kernel and take a removed endpoint out at once; then the
-// verdicts, and what they no longer need.
+// verdicts, and what they no longer need. Either may need several transactions,
+// and is in an order in which that does no harm.
 func (b *batch) phases() (early, late []op) {
 	for _, o := range b.merge() {
 		switch {
@@ -96,7 +99,23 @@ func (b *batch) phases() (early, late []op) {
 			late = append(late, o)
 		}
 	}
+	byRank := func(a, b op) int { return a.rank() - b.rank() }
+	slices.SortStableFunc(early, byRank)
+	slices.SortStableFunc(late, byRank)
 	return early, late
+}
+
+// rank orders the operations of a phase. Connections to oneself must be known
+// before an endpoint that makes them is in use. An address with source ranges must
+// be closed to others before it leads anywhere, and until it does not any more.
+func (o *op) rank() int {
+	switch {
+	case o.in == hairpin && o.add, o.in == firewallVIPs && o.add, o.in == firewallSources:
+		return 0
+	case o.in == firewallVIPs:
+		return 2
+	}
+	return 1
 }
 
 // counts are the references to shared elements.

@@ -86,6 +86,38 @@ func TestChangeTouchesOnlyWhatDiffers(t *testing.T) {
 	}
 }
 
+// A phase may be spread over several transactions, with connections in between.
+func TestOrderInsideAPhase(t *testing.T) {
+	guarded := func(name, vip string, opts ...option) *entry {
+		return entryOf(t, service(name, proxier.TCP, vip, append(opts,
+			at(proxier.LoadBalancer, "192.0.2.10", 80), sources("198.51.100.0/24"))...))
+	}
+	refs := make(counts)
+	out := func(phase []op) []string {
+		var names []string
+		for _, o := range phase {
+			names = append(names, o.String()[:1]+o.in.String())
+		}
+		return names
+	}
+	come := &batch{}
+	come.change(proxier.IPv4, view{}, render(guarded("a", "10.96.0.1:80", on("10.0.0.1:80")), masqueradeNothing), refs)
+	early, late := come.phases()
+	if diff := cmp.Diff([]string{"+hairpin", "+endpoints", "+endpoints"}, out(early)); diff != "" {
+		t.Errorf("endpoints of a new Service (-want +got):\n%s", diff)
+	}
+	want := []string{"+firewall-vips", "+firewall-sources", "+services", "+services", "+cluster-ips"}
+	if diff := cmp.Diff(want, out(late)); diff != "" {
+		t.Errorf("the rest of a new Service (-want +got):\n%s", diff)
+	}
+	gone := &batch{}
+	gone.change(proxier.IPv4, render(guarded("a", "10.96.0.1:80", on("10.0.0.1:80")), masqueradeNothing), view{}, refs)
+	_, late = gone.phases()
+	if first, last := late[0], late[len(late)-1]; first.in != firewallSources || last.in != firewallVIPs {
+		t.Errorf("a Service that goes ends as %q, want its address closed to the end", out(late))
+	}
+}
+
 func TestSharedElementsGoWithTheirLastUser(t *testing.T) {
 	one := render(entryOf(t, service("one", proxier.TCP, "10.96.0.1:80", on("10.0.0.1:80"))), masqueradeNothing)
 	two := render(entryOf(t, service("two", proxier.TCP, "10.96.0.1:81", on("10.0.0.1:80"))), masqueradeNothing)
