@@ -28,7 +28,7 @@ type Manifest struct {
 
 // Decode reads a manifest in YAML or JSON for a node of that name. The file holds
 // one Pod of version v1; other documents are passed over with a warning. The
-// error is an *InvalidError with all that is wrong, not just the first, unknown
+// error is an *InvalidError with what is wrong, not just the first problem, unknown
 // fields included.
 //
 // Decode does no I/O, and the same bytes always give the same pod. It does not

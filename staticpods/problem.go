@@ -30,8 +30,8 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// InvalidError is the error of Decode: everything that keeps the manifest from
-// running, in the order of lines.
+// InvalidError is the error of Decode: what keeps the manifest from running, in the
+// order of lines. Of more than some hundred problems, some hundred are in it.
 type InvalidError struct {
 	Problems []Problem
 }
@@ -56,7 +56,13 @@ func (e *InvalidError) Error() string {
 // no lines.
 type findings []Problem
 
+// enough is how many findings of one check are kept; nobody reads more.
+const enough = 100
+
 func (f *findings) add(field, format string, args ...any) {
+	if len(*f) >= enough {
+		return
+	}
 	*f = append(*f, Problem{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 

@@ -29,10 +29,11 @@ type Issue struct {
 }
 
 // Check compares the document with the type that into points to, by the json
-// tags of its fields, and returns every issue in the order of lines.
+// tags of its fields, and returns the issues in the order of lines: all of them, or
+// the first hundred that it finds.
 func (d Document) Check(into any) []Issue {
 	root := d.tree()
-	c := checker{merged: root.merged}
+	c := checker{merged: root.merged, known: map[reflect.Type]map[string]reflect.Type{}}
 	if root.unread {
 		c.add(WrongType, d.Line, "", "has too many aliases to be checked; write out what they stand for")
 		return c.issues
@@ -44,16 +45,35 @@ func (d Document) Check(into any) []Issue {
 
 type checker struct {
 	merged bool
+	known  map[reflect.Type]map[string]reflect.Type // what fieldsOf gave
 	issues []Issue
 }
 
+// fields is fieldsOf with a memory.
+func (c *checker) fields(t reflect.Type) map[string]reflect.Type {
+	known, ok := c.known[t]
+	if !ok {
+		known = fieldsOf(t)
+		c.known[t] = known
+	}
+	return known
+}
+
+// maxIssues is more than anyone reads.
+const maxIssues = 100
+
+func (c *checker) full() bool { return len(c.issues) >= maxIssues }
+
 func (c *checker) add(k Kind, line int, path, format string, args ...any) {
+	if c.full() {
+		return
+	}
 	c.issues = append(c.issues, Issue{Kind: k, Line: line, Field: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // check walks n and t side by side; null fits everything.
 func (c *checker) check(n *node, t reflect.Type, path string) {
-	if n == nil {
+	if n == nil || c.full() {
 		return
 	}
 	for t.Kind() == reflect.Pointer {
@@ -87,11 +107,14 @@ func (c *checker) structure(n *node, t reflect.Type, path string) {
 		return
 	}
 	c.duplicates(n, path)
-	known := fieldsOf(t)
+	known := c.fields(t)
 	for _, f := range n.fields {
 		at := join(path, f.name)
 		ft, ok := known[f.name]
-		if !ok {
+		switch {
+		case c.full():
+			return
+		case !ok:
 			c.add(Unknown, f.line, at, "unknown field%s", hint(f.name, known))
 			continue
 		}

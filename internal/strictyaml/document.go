@@ -21,6 +21,13 @@ import (
 // separators costs no more than its size.
 const maxDocuments = 1000
 
+// maxMarks bounds the lines, commas and opening brackets of a document, and with
+// them the values in it: reading the worst one takes seconds, not minutes.
+const maxMarks = 200_000
+
+// maxExpanded bounds what aliases make of a document, in bytes.
+const maxExpanded = 10 << 20
+
 // SyntaxError says where a file stops being YAML or JSON.
 type SyntaxError struct {
 	// Line counts from 1; 0 means that the parser did not say.
@@ -71,6 +78,18 @@ func Parse(data []byte) ([]Document, error) {
 	return docs, nil
 }
 
+// marks counts what separates the values of YAML and JSON.
+func marks(data []byte) int {
+	n := 0
+	for _, b := range data {
+		switch b {
+		case '\n', ',', '[', '{':
+			n++
+		}
+	}
+	return n
+}
+
 // chunk is the text of one document and the line at which it starts.
 type chunk struct {
 	line int
@@ -111,9 +130,15 @@ func parseChunk(c chunk) (Document, error) {
 	if len(text) == 0 {
 		return Document{}, nil
 	}
+	if marks(text) > maxMarks {
+		return Document{}, &SyntaxError{Line: c.firstLine(), Message: fmt.Sprintf("more than %d lines and items in one document", maxMarks)}
+	}
 	if text[0] == '{' && json.Valid(text) {
 		tree := sync.OnceValue(func() *node { return parseJSON(c.text, c.line) })
 		return Document{Line: c.firstLine(), json: text, tree: tree}, nil
+	}
+	if expands(c.text) {
+		return Document{}, &SyntaxError{Line: c.firstLine(), Message: fmt.Sprintf("aliases make more than %d bytes of it; write out what they stand for", maxExpanded)}
 	}
 	converted, err := yaml.YAMLToJSON(c.text)
 	switch {

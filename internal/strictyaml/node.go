@@ -31,11 +31,12 @@ func (k kind) String() string {
 type node struct {
 	kind   kind
 	line   int
-	fields []field // of a mapping, in the order of their lines
-	items  []*node // of a sequence
-	value  any     // of a scalar: bool, int, int64, uint64, float64 or string
-	merged bool    // set on the root when a merge key may have joined mappings
-	unread bool    // set on the root when the document could not be read as a tree
+	fields []field        // of a mapping, in the order of their lines
+	index  map[string]int // the last of fields with a name; nil for short mappings
+	items  []*node        // of a sequence
+	value  any            // of a scalar: bool, int, int64, uint64, float64 or string
+	merged bool           // set on the root when a merge key may have joined mappings
+	unread bool           // set on the root when the document could not be read as a tree
 }
 
 // field is one entry of a mapping.
@@ -45,10 +46,31 @@ type field struct {
 	value *node
 }
 
+// short is the length up to which a mapping is searched without an index.
+const short = 16
+
+// indexed makes the index of a mapping whose fields are complete.
+func (n *node) indexed() {
+	if len(n.fields) <= short {
+		return
+	}
+	n.index = make(map[string]int, len(n.fields))
+	for i := range n.fields {
+		n.index[n.fields[i].name] = i
+	}
+}
+
 // lookup returns the last field of that name, which is the one that wins.
 func (n *node) lookup(name string) (field, bool) {
 	if n == nil {
 		return field{}, false
+	}
+	if n.index != nil {
+		i, ok := n.index[name]
+		if !ok {
+			return field{}, false
+		}
+		return n.fields[i], true
 	}
 	for _, f := range slices.Backward(n.fields) {
 		if f.name == name {

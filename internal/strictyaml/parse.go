@@ -81,6 +81,7 @@ func (n *node) setFields(fields map[*key]*node) {
 	slices.SortFunc(n.fields, func(a, b field) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), strings.Compare(a.name, b.name))
 	})
+	n.indexed()
 }
 
 // key is a key of a mapping. A map of pointers to keys keeps keys that the file
@@ -189,6 +190,7 @@ func (p *jsonParser) object(n *node) {
 		f.value = p.value(p.token())
 		n.fields = append(n.fields, f)
 	}
+	n.indexed()
 	p.token() // the closing brace
 }
 
