@@ -153,14 +153,17 @@ func kindOfText(code codes.Code, text string) error {
 		if strings.Contains(text, "server is not initialized yet") {
 			return ErrRuntimeDown
 		}
+	case codes.FailedPrecondition:
+		// containerd from 2.x; see below.
+		if isReserved(text) {
+			return ErrAlreadyExists
+		}
 	case codes.Unknown:
 		switch {
 		case strings.Contains(text, "server is not initialized yet"):
 			// containerd before 2.0.
 			return ErrRuntimeDown
-		case strings.Contains(text, "is reserved for"), strings.Contains(text, "name is reserved"):
-			// containerd: failed to reserve sandbox name "n": name "n" is reserved for "id".
-			// CRI-O: the same without the id.
+		case isReserved(text):
 			return ErrAlreadyExists
 		case strings.HasPrefix(text, "could not find container "), strings.HasPrefix(text, "could not find pod "):
 			// CRI-O, where an id was removed between two steps of a call.
@@ -168,6 +171,12 @@ func kindOfText(code codes.Code, text string) error {
 		}
 	}
 	return nil
+}
+
+// isReserved finds what containerd says, failed to reserve sandbox name "n": name "n" is
+// reserved for "id", and CRI-O, which leaves out the id.
+func isReserved(text string) bool {
+	return strings.Contains(text, "is reserved for") || strings.Contains(text, "name is reserved")
 }
 
 // codeOf is the gRPC code of a kind; Unknown for an error that is no kind.

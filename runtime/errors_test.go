@@ -24,6 +24,8 @@ func TestClassify(t *testing.T) {
 		{"containerd: unknown container", codes.NotFound, `an error occurred when try to find container "c": not found`, peerRuntime, ErrNotFound, codes.NotFound},
 		{"containerd: sandbox name", codes.Unknown, `failed to reserve sandbox name "n": name "n" is reserved for "0f02"`, peerRuntime, ErrAlreadyExists, codes.AlreadyExists},
 		{"containerd: container name", codes.Unknown, `failed to reserve container name "n": name "n" is reserved for "6eb7"`, peerRuntime, ErrAlreadyExists, codes.AlreadyExists},
+		{"containerd 2: sandbox name", codes.FailedPrecondition, `failed to reserve sandbox name "n": name "n" is reserved for "0f02"`, peerRuntime, ErrAlreadyExists, codes.AlreadyExists},
+		{"precondition of something else", codes.FailedPrecondition, "sandbox is not ready", peerRuntime, nil, codes.FailedPrecondition},
 		{"CRI-O: sandbox name", codes.Unknown, `error reserving pod name n for id 0f02: name is reserved`, peerRuntime, ErrAlreadyExists, codes.AlreadyExists},
 		{"CRI-O: container gone", codes.Unknown, `could not find container "6eb7": container with ID starting with 6eb7 not found: ID does not exist`, peerRuntime, ErrNotFound, codes.NotFound},
 		{"any: already exists", codes.AlreadyExists, "sandbox exists", peerRuntime, ErrAlreadyExists, codes.AlreadyExists},

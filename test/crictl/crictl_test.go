@@ -11,11 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// crictlVariable is the path of crictl: NODEKIT_CRICTL=$(hack/tool.sh crictl test/tools).
-// Building it takes minutes, which no fast test should wait for.
-const crictlVariable = "NODEKIT_CRICTL"
+	"github.com/nodekit-go/nodekit/test/testnode"
+)
 
 // patience is how long anything may take on a busy machine.
 const patience = 30 * time.Second
@@ -28,9 +26,12 @@ type session struct {
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	binary := os.Getenv(crictlVariable)
-	if binary == "" {
-		t.Skipf("%s is not set: want the path of crictl, which hack/tool.sh crictl test/tools prints", crictlVariable)
+	if !testnode.WithTools() {
+		t.Skip("NODEKIT_TEST_TOOLS=1 is not set: without it no crictl is built")
+	}
+	binary, err := testnode.Tool(t.Context(), "crictl")
+	if err != nil {
+		t.Fatal(err)
 	}
 	// A temporary folder of the test can have a name too long for a socket.
 	dir, err := os.MkdirTemp("", "crictl") //nolint:usetesting // See above.

@@ -11,10 +11,41 @@ import (
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
-// The fake runtime passes the same table in its own package: what holds for both
-// is what a test against the fake proves.
+// The fake runtime passes the same table in its own package: what holds for all of
+// them is what a test against the fake proves.
 func TestContainerdConformsToRuntimeTable(t *testing.T) {
-	node := useNode(t)
+	checkConformance(t, useNode(t).Node)
+}
+
+// The distribution's containerd lacks events, RuntimeConfig and more; this one does not.
+func TestContainerd2ConformsToRuntimeTable(t *testing.T) {
+	requireHost(t)
+	if !testnode.WithTools() {
+		t.Skip("NODEKIT_TEST_TOOLS=1 is not set: without it no containerd is built")
+	}
+	dir := t.TempDir()
+	if err := testnode.ToolFolder(t.Context(), dir, "containerd", "containerd-shim-runc-v2", "ctr"); err != nil {
+		t.Fatal(err)
+	}
+	node, err := testnode.Start(t.Context(), testnode.Config{Name: "containerd2", Logs: t.ArtifactDir(), Containerd: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, image := range []testnode.Image{testnode.Pause(), testnode.Life()} {
+		if err := node.ImportImage(t.Context(), image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkConformance(t, node)
+}
+
+func checkConformance(t *testing.T, node *testnode.Node) {
+	t.Helper()
 	runtimetest.Conformance(t, runtimetest.Target{
 		Dial: func(ctx context.Context, cfg runtime.Config) (*runtime.Client, error) {
 			return runtime.Dial(ctx, "unix://"+node.Socket(), cfg)

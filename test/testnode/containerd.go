@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"text/template"
 	"time"
 
@@ -75,7 +76,8 @@ func (n *Node) bootContainerd(ctx context.Context) error {
 // StartContainerd starts containerd again after [Node.KillContainerd] and waits
 // until it is ready. Containers that it had started run on.
 func (n *Node) StartContainerd(ctx context.Context) error {
-	process, err := n.StartProcess("containerd", "containerd", "--config", n.lay.path("containerd.toml"))
+	process, err := n.StartProcess("containerd", "env", "PATH="+n.path(),
+		n.containerdProgram("containerd"), "--config", n.lay.path("containerd.toml"))
 	if err != nil {
 		return err
 	}
@@ -90,6 +92,22 @@ func (n *Node) StartContainerd(ctx context.Context) error {
 		return fmt.Errorf("start containerd (log: %s): %w", process.Log, err)
 	}
 	return nil
+}
+
+// path is the PATH of containerd, which finds its shim there.
+func (n *Node) path() string {
+	if n.binaries == "" {
+		return searchPath()
+	}
+	return n.binaries + ":" + searchPath()
+}
+
+// containerdProgram is the path of one of containerd's programs.
+func (n *Node) containerdProgram(name string) string {
+	if n.binaries == "" {
+		return name
+	}
+	return filepath.Join(n.binaries, name)
 }
 
 // KillContainerd ends containerd with SIGKILL. Its shims and containers run on.

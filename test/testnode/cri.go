@@ -39,7 +39,9 @@ func (c *CRI) ready(ctx context.Context) error {
 	}
 	var errs []error
 	for _, condition := range status.GetStatus().GetConditions() {
-		if !condition.GetStatus() {
+		// containerd 2 adds conditions of its own, such as one for what is deprecated.
+		known := condition.GetType() == runtimeapi.RuntimeReady || condition.GetType() == runtimeapi.NetworkReady
+		if known && !condition.GetStatus() {
 			errs = append(errs, fmt.Errorf("%s: %s", condition.GetType(), condition.GetMessage()))
 		}
 	}

@@ -80,7 +80,7 @@ func (n *Node) ImportImage(ctx context.Context, image Image) error {
 	if err := archiveProgram(archive, image.Ref, binary); err != nil {
 		return fmt.Errorf("make image %s: %w", image.Ref, err)
 	}
-	err = run(ctx, "ctr", "--address", n.lay.socket(), "--namespace", "k8s.io",
+	err = run(ctx, n.containerdProgram("ctr"), "--address", n.lay.socket(), "--namespace", "k8s.io",
 		"images", "import", "--snapshotter", n.snapshotter, archive)
 	if err != nil {
 		return fmt.Errorf("import image %s: %w", image.Ref, err)

@@ -18,6 +18,9 @@ type Config struct {
 	// Logs is the folder for the logs of all programs on the node. It is made when
 	// it does not exist, and it stays when the node goes. Required.
 	Logs string
+	// Containerd is the folder of containerd, its shim and ctr. Empty means those of
+	// the distribution. See [ToolFolder].
+	Containerd string
 	// Progress receives a line per slow step. Nil means silence.
 	Progress func(string)
 }
@@ -27,6 +30,7 @@ type Node struct {
 	lay         layout
 	logs        string
 	snapshotter string
+	binaries    string   // The folder of containerd's programs; empty for the PATH.
 	lock        *os.File // Held while the node is in use.
 	cri         *CRI
 	containerd  *Process
@@ -88,7 +92,7 @@ func newNode(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{lay: lay, logs: logs, lock: lock}, nil
+	return &Node{lay: lay, logs: logs, lock: lock, binaries: cfg.Containerd}, nil
 }
 
 func (n *Node) boot(ctx context.Context) error {

@@ -38,9 +38,9 @@ func (n *Node) enter(program string, args []string) []string {
 
 // environment is ours, with the folders in PATH that hold runc and iptables and
 // that a user's PATH often lacks.
-func environment() []string {
-	return append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
-}
+func environment() []string { return append(os.Environ(), "PATH="+searchPath()) }
+
+func searchPath() string { return os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbin:/sbin" }
 
 // StartProcess starts a program on the node, in a process group of its own so
 // that an interrupt at the terminal reaches only us, and returns at once. What it
