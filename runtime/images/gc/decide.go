@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -124,14 +125,15 @@ type Decision struct {
 
 // String returns the decision for people, one line per image.
 func (d Decision) String() string {
-	text := fmt.Sprintf("free %d bytes", d.Target)
+	var b strings.Builder
+	fmt.Fprintf(&b, "free %d bytes", d.Target)
 	if d.Short > 0 {
-		text += fmt.Sprintf(", %d of which nothing can free", d.Short)
+		fmt.Fprintf(&b, ", %d of which nothing can free", d.Short)
 	}
 	for _, r := range d.Removals {
-		text += fmt.Sprintf("\nremove %s of %d bytes for %s", r.Image.ID, r.Image.Size, r.Reason)
+		fmt.Fprintf(&b, "\nremove %s of %d bytes for %s", r.Image.ID, r.Image.Size, r.Reason)
 	}
-	return text
+	return b.String()
 }
 
 // Decide says which images go: first those over MaxAge; then, if the usage is at

@@ -69,8 +69,17 @@ func TestPercent(t *testing.T) {
 		u    Usage
 		want int
 	}{
-		{Usage{100, 100}, 0}, {Usage{100, 0}, 100}, {Usage{1000, 151}, 85}, {Usage{1000, 150}, 85}, {Usage{1000, 159}, 85}, {Usage{1000, 160}, 84},
-		{Usage{10, 20}, 0}, {Usage{0, 0}, 100}, {Usage{huge, huge}, 0}, {Usage{huge, huge / 2}, 50}, {Usage{huge, 0}, 100},
+		{Usage{100, 100}, 0},
+		{Usage{100, 0}, 100},
+		{Usage{1000, 151}, 85},
+		{Usage{1000, 150}, 85},
+		{Usage{1000, 159}, 85},
+		{Usage{1000, 160}, 84},
+		{Usage{10, 20}, 0},
+		{Usage{0, 0}, 100},
+		{Usage{huge, huge}, 0},
+		{Usage{huge, huge / 2}, 50},
+		{Usage{huge, 0}, 100},
 	} {
 		if got := c.u.Percent(); got != c.want {
 			t.Errorf("%+v is %d%% used, want %d%%", c.u, got, c.want)

@@ -24,6 +24,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
 	w := &world{T: t, dir: t.TempDir()}
 	w.restart()
 	return w

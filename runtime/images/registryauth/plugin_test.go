@@ -110,7 +110,7 @@ func TestPluginIsKilled(t *testing.T) {
 			if err := <-result; !errors.Is(err, c.want) {
 				t.Errorf("error is %v, want %v", err, c.want)
 			}
-			for _, field := range strings.Fields(text) {
+			for field := range strings.FieldsSeq(text) {
 				pid, err := strconv.Atoi(field)
 				if err != nil {
 					t.Fatal(err)
