@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/probes"
@@ -38,17 +39,44 @@ func (p *probing) add(pod *corev1.Pod, status *corev1.PodStatus, ending bool) {
 	for i := range containers {
 		c := &containers[i]
 		c.Seed, c.Terminating = seedOf(status, c.Ref.Name), ending
-		p.mu.Lock()
-		p.missed[c.Ref.ID] = 0
-		p.mu.Unlock()
-		if failed := p.engine.Add(*c); failed != nil {
-			p.removed(c.Ref)
-			err = errors.Join(err, failed)
-		}
+		err = errors.Join(err, p.begin(c))
 	}
-	if err != nil {
+	if p.isNew(pod.UID, err) {
 		p.log.Warn("some probes cannot be made", "pod", fullName(pod), "uid", string(pod.UID), "err", err)
 	}
+}
+
+// begin begins to probe a container, unless it is probed already. One that ran before
+// this process and is not known to be ready is asked at once: it may have been ready
+// by the word of another kubelet.
+func (p *probing) begin(c *probes.Container) error {
+	known := p.knows(c.Ref.ID)
+	p.mu.Lock()
+	p.missed[c.Ref.ID] = 0
+	p.mu.Unlock()
+	if err := p.engine.Add(*c); err != nil {
+		p.removed(c.Ref)
+		return err
+	}
+	if !known && c.Seed.Readiness != probes.Success && c.StartedAt.Before(p.began) {
+		p.engine.Trigger(c.Ref.ID, probes.Startup)
+		p.engine.Trigger(c.Ref.ID, probes.Readiness)
+	}
+	return nil
+}
+
+// isNew reports whether there is an error about the probes of a pod that differs from
+// the one before.
+func (p *probing) isNew(uid types.UID, err error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		delete(p.faults, uid)
+		return false
+	}
+	last := p.faults[uid]
+	p.faults[uid] = err.Error()
+	return last != err.Error()
 }
 
 // seedOf returns the values of probes that the status of a container stands for. Of

@@ -2,27 +2,20 @@ package node_test
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
+	"github.com/nodekit-go/nodekit/probes"
+	"github.com/nodekit-go/nodekit/probes/probestest"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
@@ -81,128 +74,6 @@ func (k *kubelet) ready(pod string) corev1.PodCondition {
 	}
 	k.t.Fatalf("pod %s has no condition Ready", pod)
 	return corev1.PodCondition{}
-}
-
-// server is something that answers probes at a port, or does not.
-type server struct {
-	handler corev1.ProbeHandler
-	// failure is what the event about a failure says.
-	failure string
-	answer  func(good bool)
-}
-
-// webServer answers with 200 or 503.
-func webServer(t *testing.T) server {
-	t.Helper()
-	var fails atomic.Bool
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if fails.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return server{
-		handler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: portOf(s.Listener)}},
-		failure: "HTTP probe failed with statuscode: 503",
-		answer:  func(good bool) { fails.Store(!good) },
-	}
-}
-
-// healthServer says by gRPC whether it serves.
-func healthServer(t *testing.T) server {
-	t.Helper()
-	l := listen(t, "127.0.0.1:0")
-	s, service := grpc.NewServer(), health.NewServer()
-	healthpb.RegisterHealthServer(s, service)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
-	t.Cleanup(func() {
-		s.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return server{
-		handler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: portOf(l).IntVal}},
-		failure: "NOT_SERVING",
-		answer: func(good bool) {
-			status := healthpb.HealthCheckResponse_NOT_SERVING
-			if good {
-				status = healthpb.HealthCheckResponse_SERVING
-			}
-			service.SetServingStatus("", status)
-		},
-	}
-}
-
-// portServer accepts connections or refuses them.
-func portServer(t *testing.T) server {
-	t.Helper()
-	l := listen(t, "127.0.0.1:0")
-	address, open := l.Addr().String(), true
-	t.Cleanup(func() { l.Close() })
-	return server{
-		handler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: portOf(l)}},
-		failure: "connection refused",
-		answer: func(good bool) {
-			switch {
-			case good && !open:
-				l = listen(t, address)
-			case !good && open:
-				l.Close()
-			}
-			open = good
-		},
-	}
-}
-
-func listen(t *testing.T, address string) net.Listener {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func portOf(l net.Listener) intstr.IntOrString {
-	return intstr.FromInt(l.Addr().(*net.TCPAddr).Port)
-}
-
-// TestReadinessFollowsAServer: the app answers, fails, and answers again; /pods shows
-// it each time and nothing is restarted. The servers are outside of fake time, which
-// stands while they are asked.
-func TestReadinessFollowsAServer(t *testing.T) {
-	for name, start := range map[string]func(*testing.T) server{"HTTP": webServer, "gRPC": healthServer, "TCP": portServer} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t)
-			onMachine(t, func(m *machine) {
-				t := m.t
-				pod := newPod("web")
-				pod.Spec.HostNetwork = true // its address is the node's
-				pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: s.handler, PeriodSeconds: 2, FailureThreshold: 3}
-				m.manifests.write(pod)
-				k := m.start(t, func(c *node.Config) { c.Host.IPs = []string{"127.0.0.1"} })
-				for _, good := range []bool{true, false, true} {
-					s.answer(good)
-					pass(8 * time.Second)
-					want := corev1.ConditionFalse
-					if good {
-						want = corev1.ConditionTrue
-					}
-					if got := k.ready("web"); got.Status != want || k.app("web").Ready != good {
-						t.Errorf("while the server is good (%t) the condition is %+v and the container %+v", good, got, k.app("web"))
-					}
-				}
-				if !m.log.has("msg=event", "pod=default/web", "container=app", "reason=Unhealthy", "Readiness probe failed: ", s.failure) {
-					t.Error("the log has no event about the failure")
-				}
-				if got := m.Calls("StopContainer"); len(got) != 0 || k.app("web").RestartCount != 0 {
-					t.Errorf("%d containers were stopped, want none: readiness restarts nothing", len(got))
-				}
-			})
-		})
-	}
 }
 
 // TestFailedProbesRestartOnce: a liveness or a startup probe that fails its threshold
@@ -387,79 +258,21 @@ func (k *kubelet) probes() map[string]map[string]any {
 	return byKind
 }
 
-// TestRestartOfTheAgentTakesNothingBack: what was ready is never told to be unready
-// because the agent began anew, and its condition keeps its time.
-func TestRestartOfTheAgentTakesNothingBack(t *testing.T) {
-	for name, age := range map[string]time.Duration{"old": 100 * time.Second, "young": 2 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			onMachine(t, func(m *machine) {
-				t := m.t
-				pod := newPod("web")
-				c := &pod.Spec.Containers[0]
-				c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = runs("startup"), runs("readiness"), runs("liveness")
-				c.ReadinessProbe.PeriodSeconds = 60
-				m.manifests.write(pod)
-				k := m.start(t)
-				pass(age)
-				was := k.ready("web")
-				if was.Status != corev1.ConditionTrue {
-					t.Fatalf("condition is %+v, want ready", was)
-				}
-				k.end()
-				pass(10 * time.Second)
-				m.ForgetCalls()
-				k = m.start(t, func(c *node.Config) { c.Kubelet.SyncFrequency.Duration = time.Second })
-				for range 700 {
-					pass(100 * time.Millisecond)
-					if code, _ := k.get("unix", "/pods"); code != http.StatusOK {
-						continue
-					}
-					st := k.app("web")
-					if diff := cmp.Diff(was, k.ready("web")); diff != "" || !st.Ready || !*st.Started {
-						t.Fatalf("container is %+v, condition (-before +after the restart):\n%s", st, diff)
-					}
-				}
-				if got := len(m.ran("readiness")); got == 0 {
-					t.Error("readiness was not asked within its period")
-				}
-				if got := len(m.ran("startup")); got != 0 {
-					t.Errorf("startup was asked %d times of a container that had started", got)
-				}
-				m.unchanged(t)
-				m.commands.set(failing("readiness"))
-				pass(3 * time.Minute)
-				if got := k.ready("web"); got.Status != corev1.ConditionFalse {
-					t.Errorf("condition is %+v after failures, want false", got)
-				}
-			})
-		})
-	}
-}
-
-// TestContainerThatDiedBetweenTwoAgents: its successor has to earn its readiness.
-func TestContainerThatDiedBetweenTwoAgents(t *testing.T) {
+// TestProbesThatCannotBeMade: the address of the pod is not known. The log tells once,
+// and the pod is not taken for ready.
+func TestProbesThatCannotBeMade(t *testing.T) {
 	onMachine(t, func(m *machine) {
 		t := m.t
 		pod := newPod("web")
-		pod.Spec.Containers[0].ReadinessProbe = runs("readiness")
+		pod.Spec.HostNetwork = true // its address is the node's
+		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}},
+		}
 		m.manifests.write(pod)
-		k := m.start(t)
-		pass(20 * time.Second)
-		was := k.ready("web")
-		k.end()
-		if err := m.Exit("default/web", "app", runtimetest.Exit{Code: 137}); err != nil {
-			t.Fatal(err)
-		}
-		m.commands.set(failing("readiness"))
-		k = m.start(t)
-		pass(20 * time.Second)
-		if st := k.app("web"); st.Ready || st.RestartCount != 1 || st.State.Running == nil {
-			t.Errorf("successor is %+v, want running and not ready", st)
-		}
-		m.commands.set(nil)
-		pass(6 * time.Second)
-		if got := k.ready("web"); got.Status != corev1.ConditionTrue || !got.LastTransitionTime.After(was.LastTransitionTime.Time) {
-			t.Errorf("condition is %+v, want true since after %s", got, was.LastTransitionTime)
+		k := m.start(t, func(c *node.Config) { c.Host.IPs = nil })
+		pass(time.Minute)
+		if got := m.log.count("level=WARN", "probes cannot be made", "no address"); got != 1 || k.app("web").Ready {
+			t.Errorf("the log tells %d times, want once; container is %+v", got, k.app("web"))
 		}
 	})
 }
@@ -610,82 +423,25 @@ func TestProbesOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// TestDamagedStatusFiles cost a moment of readiness and nothing else, and what was
-// kept of pods that are gone goes.
-func TestDamagedStatusFiles(t *testing.T) {
+// TestProbersOfOnesOwn: what is probed can be built by the user of the package.
+func TestProbersOfOnesOwn(t *testing.T) {
 	onMachine(t, func(m *machine) {
 		t := m.t
+		m.commands.set(failing("readiness"))
 		pod := newPod("web")
-		pod.UID = "uid web" // to be escaped
 		pod.Spec.Containers[0].ReadinessProbe = runs("readiness")
-		m.manifests.write(pod, newPod("gone"))
-		k := m.start(t)
-		pass(10 * time.Second)
-		k.end()
-		dir := filepath.Join(m.root, "pod-status")
-		const file = "pod-uid%20web.json"
-		if diff := cmp.Diff([]string{file, "pod-uid-gone.json"}, namesIn(t, dir)); diff != "" {
-			t.Fatalf("files (-want +got):\n%s", diff)
-		}
-		for name, content := range map[string]string{file: `{"phase":`, ".pod-x.json.1": "{}", "pod-%zz.json": "{}"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		m.ForgetCalls()
 		m.manifests.write(pod)
-		k = m.start(t)
-		pass(40 * time.Second)
-		if !m.log.has("level=WARN", file) {
-			t.Error("the log does not tell")
+		build := func(pod *corev1.Pod, cfg probes.PodConfig) ([]probes.Container, error) {
+			containers, err := probes.FromPod(pod, cfg)
+			for i := range containers {
+				containers[i].Readiness.Prober = probestest.NewScript(probestest.Succeed())
+			}
+			return containers, err
 		}
-		if got := m.Calls("StartContainer"); len(got) != 0 || !k.app("web").Ready {
-			t.Errorf("%d containers were started, container is %+v; want it ready", len(got), k.app("web"))
-		}
-		if diff := cmp.Diff([]string{file}, namesIn(t, dir)); diff != "" {
-			t.Errorf("files in the end (-want +got):\n%s", diff)
-		}
-		m.manifests.write()
-		pass(40 * time.Second)
-		if got := namesIn(t, dir); len(got) != 0 {
-			t.Errorf("files are %q after the pod has gone, want none", got)
-		}
-	})
-}
-
-// TestStatusThatCannotBeNoted is told all the same.
-func TestStatusThatCannotBeNoted(t *testing.T) {
-	onMachine(t, func(m *machine) {
-		t := m.t
-		k := m.start(t)
-		pass(2 * time.Second)
-		dir := filepath.Join(m.root, "pod-status")
-		if err := os.Remove(dir); err != nil {
-			t.Fatal(err)
-		}
-		pod := newPod("web")
-		pod.Spec.Containers[0].ReadinessProbe = runs("readiness")
-		m.manifests.write(pod, newPod("other"))
+		k := m.start(t, func(c *node.Config) { c.Probes.Build = build })
 		pass(10 * time.Second)
-		if !k.app("web").Ready || !k.app("other").Ready {
-			t.Errorf("pods are %v, want both ready", k.pods())
-		}
-		if got := m.log.count("level=ERROR", "could not be noted"); got != 1 {
-			t.Errorf("the log tells %d times, want once", got)
+		if !k.app("web").Ready || len(m.ran("readiness")) != 0 {
+			t.Errorf("container is %+v after %d commands, want it ready without", k.app("web"), len(m.ran("readiness")))
 		}
 	})
-}
-
-// namesIn returns the names of the files in a directory.
-func namesIn(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
 }

@@ -36,6 +36,8 @@ type probing struct {
 	build   func(*corev1.Pod, probes.PodConfig) ([]probes.Container, error)
 	clients probes.Clients
 	log     *slog.Logger
+	// began is when this process began to probe.
+	began time.Time
 	// tell is told the events.
 	tell func(probes.Ref, podsync.Event)
 
@@ -45,6 +47,8 @@ type probing struct {
 	missed map[string]int
 	// said has the last event about each probe.
 	said map[probeID]saying
+	// faults has what was last wrong with the probes of a pod.
+	faults map[types.UID]string
 }
 
 // probeID names a probe of a container.
@@ -74,9 +78,11 @@ func newProbing(n *Node, a *agent) (*probing, error) {
 		build:   cfg.Build,
 		clients: probes.Clients{Exec: probes.ExecIn(a.runtime), GRPC: grpc.New},
 		log:     n.log,
+		began:   time.Now(),
 		tell:    a.tellProbe,
 		missed:  map[string]int{},
 		said:    map[probeID]saying{},
+		faults:  map[types.UID]string{},
 	}
 	if p.build == nil {
 		p.build = probes.FromPod
@@ -179,5 +185,6 @@ func (p *probing) terminate(uid types.UID) {
 func (p *probing) forget(uid types.UID) {
 	if p != nil {
 		_ = p.engine.Set(uid, nil) // nothing is added that could be wrong
+		p.isNew(uid, nil)
 	}
 }
