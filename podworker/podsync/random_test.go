@@ -151,13 +151,18 @@ func (r *random) settle() {
 	if len(r.wanted) == 0 {
 		r.agent.remove(newPod("pod0"))
 	}
-	pass(15 * time.Minute)
-	r.forgetUnwanted()
 	var want []string
 	for name := range r.wanted {
 		want = append(want, name+"/app")
 	}
 	slices.Sort(want)
+	// The longest wait is a back-off of five minutes. Fake time costs real time here,
+	// since the agent looks at the runtime every second.
+	for deadline := time.Now().Add(15 * time.Minute); time.Now().Before(deadline) && !slices.Equal(r.running(), want); {
+		pass(10 * time.Second)
+	}
+	pass(time.Minute)
+	r.forgetUnwanted()
 	if got := r.running(); !slices.Equal(got, want) {
 		r.t.Errorf("%q run, want %q, after %q", got, want, r.log)
 	}
