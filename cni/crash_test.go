@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -30,10 +31,15 @@ type machine struct {
 
 	held    map[string]bool   // what plugins keep
 	files   map[string][]byte // records
+	fresh   map[string]bool   // their name is not durable
 	removed map[string][]byte // their removal is not durable
 	torn    func(data []byte) []byte
 	failing map[string]bool // plugin@command
 	refused []string        // what no plugin may be asked for
+}
+
+func newMachine() *machine {
+	return &machine{held: map[string]bool{}, files: map[string][]byte{}, fresh: map[string]bool{}, removed: map[string][]byte{}}
 }
 
 // step reports whether the process still lives.
@@ -125,7 +131,7 @@ func (m *machine) Create(_ context.Context, name string) (diskFile, error) {
 	if _, ok := m.files[name]; ok {
 		return nil, fs.ErrExist
 	}
-	m.files[name] = nil
+	m.files[name], m.fresh[name] = nil, true
 	return &modelFile{m, name}, nil
 }
 
@@ -183,15 +189,19 @@ func (f *modelFile) Read() ([]byte, error) {
 	return f.files[f.name], nil
 }
 
-// Write takes two steps: a death between them leaves torn data.
+// Write takes its time, and two steps: a death between them leaves torn data.
 func (f *modelFile) Write(data []byte, offset int64) error {
+	for range 10 {
+		goruntime.Gosched()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.step() {
 		return errDead
 	}
 	if f.step() {
-		f.removed = map[string][]byte{} // the directory is durable with it
+		clear(f.fresh) // the directory is durable with it
+		clear(f.removed)
 	} else {
 		data = f.torn(data)
 	}
@@ -218,7 +228,7 @@ func TestDeathAtAnyStep(t *testing.T) {
 		Loopback(),
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &machine{held: map[string]bool{}, files: map[string][]byte{}, removed: map[string][]byte{}}
+		m := newMachine()
 		m.torn = func(data []byte) []byte {
 			cut := rapid.IntRange(0, len(data)).Draw(t, "torn at")
 			if rapid.Bool().Draw(t, "zeros") {
@@ -229,12 +239,7 @@ func TestDeathAtAnyStep(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "lives") {
 			live(t, m, networks)
 			if rapid.Bool().Draw(t, "power cut") {
-				for name, data := range m.removed {
-					if _, ok := m.files[name]; !ok && rapid.Bool().Draw(t, "back") {
-						m.files[name] = data
-					}
-				}
-				m.removed = map[string][]byte{}
+				powerCut(t, m)
 			}
 		}
 		m.failing = nil
@@ -252,6 +257,22 @@ func TestDeathAtAnyStep(t *testing.T) {
 			t.Fatalf("asked of plugins: %v", m.refused)
 		}
 	})
+}
+
+// powerCut undoes some of the changes to the directory that are not durable.
+func powerCut(t *rapid.T, m *machine) {
+	for _, name := range slices.Sorted(maps.Keys(m.fresh)) {
+		if rapid.Bool().Draw(t, "gone") {
+			delete(m.files, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.removed)) {
+		if _, ok := m.files[name]; !ok && rapid.Bool().Draw(t, "back") {
+			m.files[name] = m.removed[name]
+		}
+	}
+	clear(m.fresh)
+	clear(m.removed)
 }
 
 // live runs random operations until the process dies.
@@ -286,7 +307,7 @@ func TestDeathOnceAtEachStep(t *testing.T) {
 	a := Attachment{ContainerID: "c1", IfName: "eth0"}
 	survived := false
 	for steps := 0; !survived; steps++ {
-		m := &machine{held: map[string]bool{}, files: map[string][]byte{}, removed: map[string][]byte{}}
+		m := newMachine()
 		m.torn = func(data []byte) []byte { return data[:len(data)/2] }
 		v := m.restart(steps)
 		if _, err := v.Add(t.Context(), n, a); err == nil {
