@@ -318,3 +318,25 @@ func TestPodsServiceChanges(t *testing.T) {
 	p.SetService(webService(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }))
 	r.expect(t, "set Service default/web None")
 }
+
+// Who has written EndpointSlices keeps them, beside those of the pods.
+func TestPodsPassesEndpointSlicesOn(t *testing.T) {
+	r := newRecorder()
+	p := newPods(&answers{}, r, PodsConfig{})
+	m, err := Decode([]byte(manifestSlice))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetEndpointSlice(m.EndpointSlices[0])
+	r.expect(t, "set default/db =5432/TCP; 192.0.2.9")
+	p.DeleteEndpointSlice(types.NamespacedName{Namespace: "default", Name: "db-1"})
+	r.expect(t, "delete EndpointSlice default/db-1")
+}
+
+const manifestSlice = `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-1, labels: {kubernetes.io/service-name: db}}
+addressType: IPv4
+ports: [{port: 5432}]
+endpoints: [{addresses: [192.0.2.9]}]
+`
