@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,6 +46,8 @@ func (s Severity) String() string {
 
 // Problem is one thing that is wrong with one field of a configuration.
 type Problem struct {
+	// File is the path of the file, where LoadFiles read several.
+	File string
 	// Line counts from 1; 0 when the problem has no place in the file.
 	Line     int
 	Field    string // like "authentication.x509.clientCAFile"
@@ -54,13 +55,17 @@ type Problem struct {
 	Message  string
 }
 
-// String returns "line 7: healthzPrt: unknown field", without the line if there
-// is none.
+// String returns "line 7: healthzPrt: unknown field", after the file if that is
+// known, and without the line if there is none.
 func (p Problem) String() string {
-	if p.Line == 0 {
-		return p.Field + ": " + p.Message
+	s := p.Field + ": " + p.Message
+	if p.Line > 0 {
+		s = fmt.Sprintf("line %d: %s", p.Line, s)
 	}
-	return fmt.Sprintf("line %d: %s: %s", p.Line, p.Field, p.Message)
+	if p.File != "" {
+		s = p.File + ": " + s
+	}
+	return s
 }
 
 // Err joins the problems of severity Error; nil when there are none.
@@ -100,42 +105,11 @@ func LoadFile(path string, honoured []string) (*kubeletv1beta1.KubeletConfigurat
 // The error says why there is no configuration at all: no YAML, another kind, a
 // value of the wrong type, or a name in honoured that the type does not have.
 func Load(data []byte, honoured []string) (*kubeletv1beta1.KubeletConfiguration, []Problem, error) {
-	if err := checkHonoured(honoured); err != nil {
-		return nil, nil, err
-	}
 	doc, err := single(data)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(checkHonoured(honoured), err)
 	}
-	cfg := &kubeletv1beta1.KubeletConfiguration{}
-	var problems []Problem
-	var wrong []error
-	for _, issue := range doc.Check(cfg) {
-		p := Problem{Line: issue.Line, Field: issue.Field, Severity: Error, Message: issue.Message}
-		if issue.Kind == strictyaml.WrongType {
-			wrong = append(wrong, errors.New(p.String()))
-			continue
-		}
-		problems = append(problems, p)
-	}
-	if len(wrong) > 0 {
-		return nil, nil, errors.Join(wrong...)
-	}
-	if err := doc.Decode(cfg); err != nil {
-		return nil, nil, err
-	}
-	for _, field := range unhonoured(cfg, honoured) {
-		problems = append(problems, Problem{Line: doc.LineOf(field), Field: field, Severity: Warning, Message: loss(field)})
-	}
-	SetDefaults(cfg)
-	for _, p := range validate(cfg) {
-		p.Line = doc.LineOf(p.Field)
-		problems = append(problems, p)
-	}
-	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Field, b.Field))
-	})
-	return cfg, problems, nil
+	return load([]file{{doc: doc}}, honoured)
 }
 
 // single returns the one document of the right kind.

@@ -49,6 +49,8 @@ func TestLoadReportsWhatIsInVain(t *testing.T) {
 			name: "not honoured", text: head + "evictionHard: {memory.available: 100Mi}\nseccompDefault: true\n",
 			want: []string{
 				"warning line 3: evictionHard: is not honoured: pods are not evicted and images not collected by it",
+				"warning line 3: evictionHard: switches the defaults of imagefs.available, imagefs.inodesFree, nodefs.available, " +
+					"nodefs.inodesFree off; mergeDefaultEvictionSettings: true keeps them",
 				"warning line 4: seccompDefault: is not honoured: pods are not confined by it",
 			},
 		},

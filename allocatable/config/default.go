@@ -7,10 +7,15 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
+// defaultMaxPods is how many pods a node takes unless it is told otherwise.
+const defaultMaxPods = 110
+
 // SetDefaults fills every field that is empty with the default of the kubelet, as
 // the reference of KubeletConfiguration v1beta1 states them
-// (https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1). The
-// fields logging and tracing are left to the program that uses them.
+// (https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1). After it,
+// evictionHard holds the thresholds in force: all defaults if it was not set, the
+// remaining ones too if mergeDefaultEvictionSettings says so, and else only what
+// was set.
 func SetDefaults(c *kubeletv1beta1.KubeletConfiguration) {
 	defaultSources(c)
 	defaultServer(c)
@@ -73,7 +78,7 @@ func defaultNode(c *kubeletv1beta1.KubeletConfiguration) {
 	set(&c.NodeLeaseDurationSeconds, 40)
 	setPointer(&c.NodeStatusMaxImages, 50)
 	setPointer(&c.RegisterNode, true)
-	set(&c.MaxPods, 110)
+	set(&c.MaxPods, defaultMaxPods)
 	set(&c.ContentType, "application/vnd.kubernetes.protobuf")
 	setPointer(&c.KubeAPIQPS, 50)
 	set(&c.KubeAPIBurst, 100)
@@ -86,7 +91,9 @@ func defaultNode(c *kubeletv1beta1.KubeletConfiguration) {
 func defaultResources(c *kubeletv1beta1.KubeletConfiguration) {
 	setPointer(&c.CgroupsPerQOS, true)
 	set(&c.CgroupDriver, "cgroupfs")
-	setPointer(&c.PodPidsLimit, -1)
+	if c.PodPidsLimit == nil || *c.PodPidsLimit < 0 {
+		c.PodPidsLimit = new(int64(-1)) // any negative number is "as many as the node"
+	}
 	setPointer(&c.CPUCFSQuota, true)
 	setPointer(&c.CPUCFSQuotaPeriod, metav1.Duration{Duration: 100 * time.Millisecond})
 	set(&c.CPUManagerPolicy, "none")
@@ -105,9 +112,8 @@ func defaultResources(c *kubeletv1beta1.KubeletConfiguration) {
 	setPointer(&c.LocalStorageCapacityIsolation, true)
 }
 
-// defaultEviction leaves evictionHard alone: its default thresholds depend on
-// mergeDefaultEvictionSettings and on what the node can measure.
 func defaultEviction(c *kubeletv1beta1.KubeletConfiguration) {
+	c.EvictionHard = hardThresholds(c)
 	setDuration(&c.EvictionPressureTransitionPeriod, 5*time.Minute)
 	setPointer(&c.MergeDefaultEvictionSettings, false)
 	setDuration(&c.ImageMinimumGCAge, 2*time.Minute)
@@ -129,9 +135,14 @@ func defaultRuntime(c *kubeletv1beta1.KubeletConfiguration) {
 	setPointer(&c.ContainerLogMaxWorkers, 1)
 	setPointer(&c.ContainerLogMonitorInterval, metav1.Duration{Duration: 10 * time.Second})
 	set(&c.PodLogsDir, "/var/log/pods")
+	setPointer(&c.CrashLoopBackOff.MaxContainerRestartPeriod, metav1.Duration{Duration: 5 * time.Minute})
 }
 
 func defaultFeatures(c *kubeletv1beta1.KubeletConfiguration) {
+	set(&c.Logging.Format, "text")
+	if c.Logging.FlushFrequency.Duration.Duration == 0 {
+		c.Logging.FlushFrequency.Duration.Duration, c.Logging.FlushFrequency.SerializeAsString = 5*time.Second, true
+	}
 	setPointer(&c.SeccompDefault, false)
 	setPointer(&c.MakeIPTablesUtilChains, true)
 	setPointer(&c.IPTablesMasqueradeBit, 14)

@@ -4,9 +4,11 @@
 //
 //	cfg, problems, err := config.LoadFile("/var/lib/kubelet/config.yaml", []string{"staticPodPath", "healthzPort"})
 //
-// The type is that of k8s.io/kubelet/config/v1beta1, so that any file written for
-// a kubelet can be read. The package merges no drop-in files and no flags.
+// LoadFiles merges drop-in files besides, Reserved makes of a configuration what
+// allocatable.Compute subtracts. The type is that of
+// k8s.io/kubelet/config/v1beta1, so that any file written for a kubelet can be
+// read. The package knows no flags and no feature gates.
 //
-// Its functions are pure but for LoadFile, which reads one file; all may be called
-// from any goroutine.
+// Its functions are pure but for LoadFile and LoadFiles, which read files; all may
+// be called from any goroutine.
 package config

@@ -3,6 +3,10 @@ package config_test
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nodekit-go/nodekit/allocatable"
 	"github.com/nodekit-go/nodekit/allocatable/config"
 )
 
@@ -11,8 +15,7 @@ func ExampleLoad() {
 	file := []byte(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 staticPodPath: /etc/kubernetes/manifests
-evictionHard:
-  memory.available: 100Mi
+seccompDefault: true
 healtzPort: 10248
 `)
 	cfg, problems, err := config.Load(file, []string{"staticPodPath", "fileCheckFrequency", "healthzPort"})
@@ -26,6 +29,32 @@ healtzPort: 10248
 	}
 	// Output:
 	// /etc/kubernetes/manifests 20s 10248
-	// warning line 4: evictionHard: is not honoured: pods are not evicted and images not collected by it
-	// error line 6: healtzPort: unknown field; did you mean "healthzPort"?
+	// warning line 4: seccompDefault: is not honoured: pods are not confined by it
+	// error line 5: healtzPort: unknown field; did you mean "healthzPort"?
+}
+
+// The reservations of a configuration are what Compute subtracts.
+func ExampleReserved() {
+	file := []byte(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+kubeReserved: {cpu: 80m, memory: 748480Ki}
+`)
+	cfg, _, err := config.Load(file, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reserved, err := config.Reserved(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := allocatable.Compute(corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("4"),
+		corev1.ResourceMemory: resource.MustParse("8141816Ki"),
+		corev1.ResourcePods:   *resource.NewQuantity(config.Pods(cfg, 4), resource.DecimalSI),
+	}, reserved)
+	fmt.Println(result.Allocatable.Cpu(), result.Allocatable.Memory(), result.Allocatable.Pods(), err)
+	// Output:
+	// 3920m 7290936Ki 110 <nil>
 }

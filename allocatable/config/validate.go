@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
@@ -14,36 +16,119 @@ import (
 // (https://kubernetes.io/docs/concepts/services-networking/dns-pod-service).
 const maxNameservers = 3
 
-// validate checks a configuration with its defaults. It covers the fields that a
-// standalone node starts with.
+// validate checks a configuration with its defaults. An Error is what a kubelet
+// does not start with.
 func validate(c *kubeletv1beta1.KubeletConfiguration) []Problem {
 	var v validator
-	v.endpoint("containerRuntimeEndpoint", c.ContainerRuntimeEndpoint)
-	if c.ImageServiceEndpoint != "" {
-		v.endpoint("imageServiceEndpoint", c.ImageServiceEndpoint)
-	}
+	v.sources(c)
+	v.endpoints(c)
+	v.apiClient(c)
+	v.node(c)
+	v.resources(c)
+	v.reservedMemory(c)
+	v.eviction(c)
+	v.images(c)
+	v.logs(c)
+	v.host(c)
+	v.shutdown(c)
+	return v.problems
+}
+
+func (v *validator) sources(c *kubeletv1beta1.KubeletConfiguration) {
 	v.absolute("staticPodPath", c.StaticPodPath)
-	v.absolute("podLogsDir", c.PodLogsDir)
-	v.absolute("cgroupRoot", c.CgroupRoot)
+	v.positive("fileCheckFrequency", c.FileCheckFrequency.Duration)
+	v.positive("httpCheckFrequency", c.HTTPCheckFrequency.Duration)
+	v.positive("syncFrequency", c.SyncFrequency.Duration)
+	if c.RunOnce {
+		v.fail("runOnce", "is a mode that the kubelet no longer has")
+	}
+	v.oneOf("configMapAndSecretChangeDetectionStrategy", string(c.ConfigMapAndSecretChangeDetectionStrategy), "Get", "Cache", "Watch")
+}
+
+func (v *validator) endpoints(c *kubeletv1beta1.KubeletConfiguration) {
 	v.port("healthzPort", *c.HealthzPort)
 	v.port("port", c.Port)
 	v.port("readOnlyPort", c.ReadOnlyPort)
 	v.address("healthzBindAddress", c.HealthzBindAddress)
 	v.address("address", c.Address)
-	v.positive("fileCheckFrequency", c.FileCheckFrequency.Duration)
-	v.positive("httpCheckFrequency", c.HTTPCheckFrequency.Duration)
-	v.positive("syncFrequency", c.SyncFrequency.Duration)
-	v.positive("runtimeRequestTimeout", c.RuntimeRequestTimeout.Duration)
+	v.positive("streamingConnectionIdleTimeout", c.StreamingConnectionIdleTimeout.Duration)
+	v.oneOf("authorization.mode", string(c.Authorization.Mode), "AlwaysAllow", "Webhook")
+	v.oneOf("tlsMinVersion", c.TLSMinVersion, "", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
+	if (c.TLSCertFile == "") != (c.TLSPrivateKeyFile == "") {
+		v.fail("tlsCertFile", "and tlsPrivateKeyFile must be set together")
+	}
+	if *c.EnableSystemLogQuery && !*c.EnableSystemLogHandler {
+		v.fail("enableSystemLogQuery", "needs enableSystemLogHandler")
+	}
+}
+
+func (v *validator) apiClient(c *kubeletv1beta1.KubeletConfiguration) {
+	v.notNegative("eventBurst", int64(c.EventBurst))
+	v.notNegative("eventRecordQPS", int64(*c.EventRecordQPS))
+	v.notNegative("kubeAPIBurst", int64(c.KubeAPIBurst))
+	v.notNegative("kubeAPIQPS", int64(*c.KubeAPIQPS))
+}
+
+func (v *validator) node(c *kubeletv1beta1.KubeletConfiguration) {
+	v.notNegative("maxPods", int64(c.MaxPods))
+	v.notNegative("podsPerCore", int64(c.PodsPerCore))
+	v.notNegative("nodeLeaseDurationSeconds", int64(c.NodeLeaseDurationSeconds))
+	v.positive("nodeStatusUpdateFrequency", c.NodeStatusUpdateFrequency.Duration)
+	v.positive("nodeStatusReportFrequency", c.NodeStatusReportFrequency.Duration)
+	if *c.NodeStatusMaxImages < -1 {
+		v.fail("nodeStatusMaxImages", "is %d, must be -1 for all, or a number", *c.NodeStatusMaxImages)
+	}
+	for i, taint := range c.RegisterWithTaints {
+		field := fmt.Sprintf("registerWithTaints[%d]", i)
+		if taint.Key == "" {
+			v.fail(field, "has no key")
+		}
+		v.oneOf(field+".effect", string(taint.Effect), "NoSchedule", "PreferNoSchedule", "NoExecute")
+		if taint.TimeAdded != nil {
+			v.fail(field+".timeAdded", "must not be set")
+		}
+	}
 	for i, server := range c.ClusterDNS {
 		v.address(fmt.Sprintf("clusterDNS[%d]", i), server)
 	}
 	if len(c.ClusterDNS) > maxNameservers {
 		v.warn("clusterDNS", "names %d servers; a pod uses the first %d", len(c.ClusterDNS), maxNameservers)
 	}
-	if c.MaxPods < 0 {
-		v.fail("maxPods", "is %d, must not be negative", c.MaxPods)
+	if p := c.CrashLoopBackOff.MaxContainerRestartPeriod; p.Duration < time.Second || p.Duration > 5*time.Minute {
+		v.fail("crashLoopBackOff.maxContainerRestartPeriod", "is %s, must be between 1s and 5m", p.Duration)
 	}
-	return v.problems
+}
+
+func (v *validator) host(c *kubeletv1beta1.KubeletConfiguration) {
+	v.notNegative("maxOpenFiles", c.MaxOpenFiles)
+	v.between("oomScoreAdj", int64(*c.OOMScoreAdj), -1000, 1000)
+	v.between("iptablesMasqueradeBit", int64(*c.IPTablesMasqueradeBit), 0, 31)
+	v.between("iptablesDropBit", int64(*c.IPTablesDropBit), 0, 31)
+	v.oneOf("hairpinMode", c.HairpinMode, kubeletv1beta1.PromiscuousBridge, kubeletv1beta1.HairpinVeth, kubeletv1beta1.HairpinNone)
+	v.absolute("volumePluginDir", c.VolumePluginDir)
+	v.positive("runtimeRequestTimeout", c.RuntimeRequestTimeout.Duration)
+	v.endpoint("containerRuntimeEndpoint", c.ContainerRuntimeEndpoint)
+	if c.ImageServiceEndpoint != "" {
+		v.endpoint("imageServiceEndpoint", c.ImageServiceEndpoint)
+	}
+	if u := c.UserNamespaces; u != nil && u.IDsPerPod != nil && (*u.IDsPerPod <= 0 || *u.IDsPerPod%65536 != 0 || *u.IDsPerPod >= 1<<32) {
+		v.fail("userNamespaces.idsPerPod", "is %d, must be a multiple of 65536 below 4294967296", *u.IDsPerPod)
+	}
+}
+
+func (v *validator) shutdown(c *kubeletv1beta1.KubeletConfiguration) {
+	all, critical := c.ShutdownGracePeriod.Duration, c.ShutdownGracePeriodCriticalPods.Duration
+	v.wholeSecond("shutdownGracePeriod", all)
+	v.wholeSecond("shutdownGracePeriodCriticalPods", critical)
+	if critical > all {
+		v.fail("shutdownGracePeriodCriticalPods", "is %s, must not be more than shutdownGracePeriod, %s", critical, all)
+	}
+	if len(c.ShutdownGracePeriodByPodPriority) > 0 && (all > 0 || critical > 0) {
+		v.fail("shutdownGracePeriodByPodPriority", "and shutdownGracePeriod exclude each other")
+	}
+	for i, p := range c.ShutdownGracePeriodByPodPriority {
+		v.notNegative(fmt.Sprintf("shutdownGracePeriodByPodPriority[%d].shutdownGracePeriodSeconds", i), p.ShutdownGracePeriodSeconds)
+	}
 }
 
 type validator struct{ problems []Problem }
@@ -69,9 +154,24 @@ func (v *validator) absolute(field, value string) {
 	}
 }
 
-func (v *validator) port(field string, value int32) {
-	if value < 0 || value > 65535 {
-		v.fail(field, "is %d, must be between 0 and 65535", value)
+func (v *validator) port(field string, value int32) { v.between(field, int64(value), 0, 65535) }
+
+func (v *validator) between(field string, value, low, high int64) {
+	if value < low || value > high {
+		v.fail(field, "is %d, must be between %d and %d", value, low, high)
+	}
+}
+
+func (v *validator) notNegative(field string, value int64) {
+	if value < 0 {
+		v.fail(field, "is %d, must not be negative", value)
+	}
+}
+
+func (v *validator) oneOf(field, value string, known ...string) {
+	if !slices.Contains(known, value) {
+		known = slices.DeleteFunc(known, func(s string) bool { return s == "" })
+		v.fail(field, "is %q, must be one of %s", value, strings.Join(known, ", "))
 	}
 }
 
@@ -81,8 +181,16 @@ func (v *validator) address(field, value string) {
 	}
 }
 
+// positive has no quarrel with 0, which has become the default.
 func (v *validator) positive(field string, value time.Duration) {
 	if value < 0 {
 		v.fail(field, "is %s, must be positive", value)
+	}
+}
+
+// wholeSecond lets 0 pass, which switches off.
+func (v *validator) wholeSecond(field string, value time.Duration) {
+	if value != 0 && value < time.Second {
+		v.fail(field, "is %s, must be 0 or at least 1s", value)
 	}
 }
