@@ -18,7 +18,7 @@ const (
 	officialPath = "library/"
 	// defaultTag is that of a name with neither tag nor digest.
 	defaultTag = "latest"
-	// maxName and maxTag are the longest repository name and tag that registries
+	// maxName and maxTag are the longest path and tag that registries
 	// take (https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pulling-manifests).
 	maxName = 255
 	maxTag  = 128
@@ -97,16 +97,17 @@ func parse(name string) (Reference, error) {
 		ref.Tag = defaultTag
 	}
 	ref.Registry, ref.Path = split(ref.Name)
-	if err := checkRegistry(ref.Registry); err != nil {
+	// Runtimes take a host name with underscores, too, as the beginning of a path.
+	if err := checkRegistry(ref.Registry); err != nil && checkPath(ref.Registry) != nil {
 		return Reference{}, err
 	}
 	if err := checkPath(ref.Path); err != nil {
 		return Reference{}, err
 	}
-	if len(ref.Repository()) > maxName {
-		return Reference{}, fmt.Errorf("it has over %d characters", maxName)
+	if len(ref.Path) > maxName {
+		return Reference{}, fmt.Errorf("the path has over %d characters", maxName)
 	}
-	if isHex(ref.Name) && len(ref.Name) == 64 {
+	if isHex(name) && len(name) == 64 {
 		return Reference{}, errors.New("64 hexadecimal digits are an id, not a name")
 	}
 	return ref, nil

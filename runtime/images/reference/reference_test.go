@@ -12,7 +12,7 @@ import (
 
 var (
 	digest = "sha256:" + strings.Repeat("0a", 32)
-	long   = strings.Repeat("a", 250)
+	long   = strings.Repeat("a", 256)
 )
 
 func TestParse(t *testing.T) {
@@ -29,6 +29,8 @@ func TestParse(t *testing.T) {
 		{"[::1]:5000/a/b__c-d.e", reference.Reference{Name: "[::1]:5000/a/b__c-d.e", Registry: "[::1]:5000", Path: "a/b__c-d.e", Tag: "latest"}},
 		{"web@" + digest, reference.Reference{Name: "web", Registry: "docker.io", Path: "library/web", Digest: digest}},
 		{"web:1@" + digest, reference.Reference{Name: "web", Registry: "docker.io", Path: "library/web", Tag: "1", Digest: digest}},
+		{"my_registry.local/web", reference.Reference{Name: "my_registry.local/web", Registry: "my_registry.local", Path: "web", Tag: "latest"}},
+		{strings.Repeat("0a", 32) + ":1", reference.Reference{Name: strings.Repeat("0a", 32), Registry: "docker.io", Path: "library/" + strings.Repeat("0a", 32), Tag: "1"}},
 		{"web:V_1.-x", reference.Reference{Name: "web", Registry: "docker.io", Path: "library/web", Tag: "V_1.-x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,7 +49,7 @@ func TestInvalidNames(t *testing.T) {
 	for _, name := range []string{
 		"", " ", "web:", "web@", ":1", "/web", "web/", "a//b", "Web", "team/Web", "web tag", "web:-1", "web:a b",
 		"web@sha256:12", "web@md5:" + strings.Repeat("0", 32), "web@sha256:" + strings.Repeat("0A", 32),
-		"reg.example:port/web", "reg.example:/web", "-reg.example/web", "reg..example/web", "[::1/web", "[zz]/web",
+		"reg.example:port/web", "reg.example:/web", "my_registry:5000/web", "-reg.example/web", "reg..example/web", "[::1/web", "[zz]/web",
 		"a___b", "a.-b", "-web", "web_", strings.Repeat("0a", 32), "reg.example/" + long, "web:" + long, "web@" + digest + "@" + digest,
 		"https://reg.example/web", "réseau/web", "web\x00",
 	} {
