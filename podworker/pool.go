@@ -107,8 +107,22 @@ func halfLonger(d time.Duration) time.Duration { return d + rand.N(d/2+1) }
 // kubernetes.io/config.source is neither empty nor "api", waits until every other
 // pod of its namespace and name has finished.
 //
-// The Pool keeps the pointer: pod must not be changed afterwards.
-func (p *Pool) Update(pod *corev1.Pod) { p.step(updated{pod}) }
+// The Pool keeps the pointer: pod must not be changed afterwards. A pod without a
+// UID is logged as an error and ignored: it could not be told from another one.
+func (p *Pool) Update(pod *corev1.Pod) {
+	if p.known(pod) {
+		p.step(updated{pod})
+	}
+}
+
+// known reports whether the pod has a name of its own for the Pool.
+func (p *Pool) known(pod *corev1.Pod) bool {
+	if pod.UID == "" {
+		p.log.Error("pod without UID ignored", "pod", pod.Namespace+"/"+pod.Name)
+		return false
+	}
+	return true
+}
 
 // Terminate asks the pod to end. Further calls may only make the grace period
 // shorter: then the call of the Syncer that is out is cancelled and made again.
@@ -118,8 +132,12 @@ func (p *Pool) Terminate(uid types.UID, t Termination) { p.step(ended{uid, t}) }
 
 // TerminateOrphan stops and cleans up a pod that no source names, from what the
 // runtime remembers of it: Sync is never called with it. A pod whose UID is known
-// is left as it is.
-func (p *Pool) TerminateOrphan(pod *corev1.Pod, t Termination) { p.step(orphaned{pod, t}) }
+// is left as it is, and one without a UID is ignored, as by Update.
+func (p *Pool) TerminateOrphan(pod *corev1.Pod, t Termination) {
+	if p.known(pod) {
+		p.step(orphaned{pod, t})
+	}
+}
 
 // Wake says that something about the pod may have changed: it is looked at at
 // once, within a second of its last failure, or after the call that is out. An

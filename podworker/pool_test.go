@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -587,3 +588,23 @@ func (f syncFunc) Sync(context.Context, *corev1.Pod) (Outcome, error) {
 }
 func (syncFunc) SyncTerminating(context.Context, *corev1.Pod, Termination) error { return nil }
 func (syncFunc) SyncTerminated(context.Context, *corev1.Pod) error               { return nil }
+
+// TestPodWithoutUID is one that cannot be told from others: nothing is called for it.
+func TestPodWithoutUID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		r := &recorder{start: time.Now()}
+		p, err := New(r, Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
+		p.TerminateOrphan(&corev1.Pod{}, Termination{})
+		if n := len(maps.Collect(p.All())); n != 0 {
+			t.Errorf("%d pods known, want none", n)
+		}
+		if !strings.Contains(log.String(), "default/web") {
+			t.Errorf("log is %q, want the name of the pod in it", log.String())
+		}
+	})
+}

@@ -8,7 +8,8 @@
 //	for _, p := range podspec.Check(pod, podspec.Options{}) {
 //		fmt.Println(p) // spec.hostUsers: user namespaces are not supported
 //	}
-//	spec, err := podspec.Sandbox(pod, node, 0)
+//	sandbox := podspec.Sandbox(pod, node, 0)
+//	run, err := podspec.Container(pod, &pod.Spec.Containers[0], node, podspec.Run{})
 //
 // # Fail closed
 //

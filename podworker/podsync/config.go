@@ -75,6 +75,9 @@ var _ podworker.Syncer = (*Syncer)(nil)
 
 // New returns a Syncer for a runtime. It does nothing yet.
 func New(rt Runtime, cfg Config) (*Syncer, error) {
+	if rt == nil {
+		return nil, errors.New("podsync: New needs a Runtime")
+	}
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("podsync: %w", err)
 	}

@@ -75,7 +75,7 @@ func (s *Syncer) listContainers(ctx context.Context, labels map[string]string) (
 
 func carries(have, want map[string]string) bool {
 	for k, v := range want {
-		if have[k] != v {
+		if got, ok := have[k]; !ok || got != v {
 			return false
 		}
 	}
