@@ -123,13 +123,19 @@ func (c *chain) call(ctx context.Context, command string, i int, x extras) (json
 // convert writes a result in the version of the network, and checks that it can be
 // read.
 func (c *chain) convert(answer types.Result) (json.RawMessage, error) {
+	raw, err := json.Marshal(answer)
+	if err == nil {
+		err = refuseNulls(raw)
+	}
+	if err != nil {
+		return nil, err
+	}
 	own, err := answer.GetAsVersion(c.network.Version)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOutput, err)
 	}
-	raw, err := json.Marshal(own)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBadOutput, err)
+	if raw, err = json.Marshal(own); err != nil {
+		return nil, err
 	}
 	_, err = parseResult(raw)
 	return raw, err

@@ -172,6 +172,7 @@ func TestBadPluginsAreNamedAndUndone(t *testing.T) {
 		{"prints an address that is none", cnitest.Print(`{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.300/8"}]}`), ErrBadOutput, "10.0.0.300"},
 		{"prints an address without a value", cnitest.Print(`{"cniVersion":"1.0.0","ips":[{}]}`), ErrBadOutput, "CIDR"},
 		{"prints null for an address", cnitest.Print(`{"cniVersion":"1.0.0","ips":[null]}`), ErrBadOutput, "ips[0] is null"},
+		{"prints null for an interface of an old version", cnitest.Print(`{"cniVersion":"0.4.0","interfaces":[null]}`), ErrBadOutput, "interfaces[0] is null"},
 		{"prints an address on no interface", cnitest.Print(`{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.3/8","interface":7}]}`), ErrBadOutput, "interface 7 of 0"},
 		{"fails without a word", cnitest.Behaviour{Exit: 7}, nil, "exit status 7"},
 		{"fails with garbage", cnitest.Behaviour{Stdout: "Segmentation fault", Exit: 139}, ErrBadOutput, "Segmentation fault"},

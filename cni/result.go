@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/containernetworking/cni/pkg/types"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -66,8 +67,26 @@ func (r *Result) Addrs() []netip.Addr {
 	return addrs
 }
 
+// refuseNulls finds what the CNI library's conversion between versions would
+// stumble over.
+func refuseNulls(raw json.RawMessage) error {
+	var lists struct{ Interfaces, IPs, Routes []*json.RawMessage }
+	if err := json.Unmarshal(raw, &lists); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadOutput, err)
+	}
+	for name, list := range map[string][]*json.RawMessage{"interfaces": lists.Interfaces, "ips": lists.IPs, "routes": lists.Routes} {
+		if i := slices.Index(list, nil); i >= 0 {
+			return fmt.Errorf("%w: %s[%d] is null", ErrBadOutput, name, i)
+		}
+	}
+	return nil
+}
+
 // parseResult reads a result in any version.
 func parseResult(raw json.RawMessage) (*Result, error) {
+	if err := refuseNulls(raw); err != nil {
+		return nil, err
+	}
 	any, err := create.CreateFromBytes(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOutput, err)
@@ -77,10 +96,7 @@ func parseResult(raw json.RawMessage) (*Result, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBadOutput, err)
 	}
 	r := &Result{DNS: latest.DNS, Raw: raw}
-	for i, iface := range latest.Interfaces {
-		if iface == nil {
-			return nil, fmt.Errorf("%w: interfaces[%d] is null", ErrBadOutput, i)
-		}
+	for _, iface := range latest.Interfaces {
 		r.Interfaces = append(r.Interfaces, Interface{Name: iface.Name, MAC: iface.Mac, MTU: iface.Mtu, Sandbox: iface.Sandbox})
 	}
 	if err := r.addIPs(latest.IPs); err != nil {
@@ -91,9 +107,6 @@ func parseResult(raw json.RawMessage) (*Result, error) {
 
 func (r *Result) addIPs(ips []*types100.IPConfig) error {
 	for i, ip := range ips {
-		if ip == nil {
-			return fmt.Errorf("%w: ips[%d] is null", ErrBadOutput, i)
-		}
 		own := IP{Address: prefix(ip.Address), Gateway: address(ip.Gateway), Interface: -1}
 		if !own.Address.IsValid() {
 			return fmt.Errorf("%w: ips[%d] has no address", ErrBadOutput, i)
@@ -111,7 +124,7 @@ func (r *Result) addIPs(ips []*types100.IPConfig) error {
 
 func (r *Result) addRoutes(routes []*types.Route) error {
 	for i, route := range routes {
-		if route == nil || !prefix(route.Dst).IsValid() {
+		if !prefix(route.Dst).IsValid() {
 			return fmt.Errorf("%w: routes[%d] has no destination", ErrBadOutput, i)
 		}
 		r.Routes = append(r.Routes, Route{Dst: prefix(route.Dst), Gateway: address(route.GW)})
