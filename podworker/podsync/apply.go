@@ -205,5 +205,8 @@ func (s *Syncer) removeContainer(ctx context.Context, logDir string, d Dead) err
 		return fmt.Errorf("remove container %s (%s): %w", d.Name, d.ID, err)
 	}
 	s.unlinkLogs(d.ID)
+	if !isPathElement(d.Name) {
+		return nil // a label of the runtime, which nobody checked
+	}
 	return removeLogs(filepath.Join(logDir, d.Name), d.Attempt)
 }

@@ -5,10 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/runtime"
+	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
 // nonsense is a runtime whose answers are not what was asked for.
@@ -89,6 +92,39 @@ func TestRuntimeAnswersNonsense(t *testing.T) {
 				}
 				if n := len(seen.Pods); n != 1 {
 					m.t.Errorf("%d pods left, want the other one", n)
+				}
+			})
+		})
+	}
+}
+
+// TestListTooLargeIsNotEmpty has the lists of the runtime outgrow a message, as with
+// very many dead containers: nobody takes that for a pod without containers.
+func TestListTooLargeIsNotEmpty(t *testing.T) {
+	for _, rpc := range []string{"ListContainers", "ListPodSandbox"} {
+		t.Run(rpc, func(t *testing.T) {
+			bubble(t, func(m *machine) {
+				a := m.agent(m.t)
+				pod, gone := newPod("web"), newPod("gone")
+				a.add(pod)
+				a.add(gone)
+				pass(5 * time.Second)
+				m.ForgetCalls()
+				m.Inject(rpc, runtimetest.Fault{Err: status.Error(codes.ResourceExhausted, "grpc: received message larger than max (17000000 vs. 16777216)")})
+				a.pool.Wake(pod.UID)
+				a.remove(gone)
+				pass(2 * time.Minute)
+				m.WantChanges(m.t)
+				if err := a.syncer.Forget(m.t.Context(), gone.UID); err == nil {
+					m.t.Error("Forget of a pod of which nothing is known: no error")
+				}
+				m.ClearFaults()
+				pass(time.Minute)
+				if n := len(m.Calls("RunPodSandbox")); n != 0 {
+					m.t.Errorf("%d sandboxes made, want none", n)
+				}
+				if n := len(m.Calls("StopPodSandbox")); n != 1 {
+					m.t.Errorf("%d sandboxes stopped once the lists work, want 1", n)
 				}
 			})
 		})

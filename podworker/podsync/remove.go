@@ -23,9 +23,10 @@ func (s *Syncer) removeVolumes(uid types.UID) error {
 	return removeTree(s.cfg.Node.PodDir(uid), "volumes")
 }
 
-// isPathElement reports whether a UID names a directory of its own.
-func isPathElement(uid types.UID) bool {
-	return uid != "" && uid != "." && uid != ".." && !strings.ContainsAny(string(uid), "/\x00")
+// isPathElement reports whether a UID or a name from elsewhere names a directory of
+// its own.
+func isPathElement[T ~string](name T) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(string(name), "/\x00")
 }
 
 // removePodDir removes all the agent has on disk of a pod but its logs.
