@@ -88,5 +88,8 @@ func (c *Config) limits() (parallel, perRegistry int) {
 	return parallel, min(parallel, perRegistry)
 }
 
-// errNoRuntime is what New says without a runtime.
-var errNoRuntime = errors.New("the runtime is nil")
+// What New and Ensure say without what they cannot do without.
+var (
+	errNoRuntime = errors.New("the runtime is nil")
+	errNoPod     = errors.New("images: Request.Pod is nil")
+)

@@ -60,7 +60,7 @@ func New(rt Runtime, cfg Config) (*Manager, error) {
 
 // Request says which image is needed and what for.
 type Request struct {
-	// Pod is the pod that needs it.
+	// Pod is the pod that needs it; it is required and not changed.
 	Pod *corev1.Pod
 	// Container is the name of the container that it is for; empty for a volume.
 	Container string
@@ -89,8 +89,12 @@ func (m *Manager) ForVolume(ctx context.Context, pod *corev1.Pod, v *corev1.Imag
 // same image with the same credentials share one pull, which ends when none of them
 // waits any more.
 //
-// The error is an *Error, or that of ctx if ctx ended.
+// The error is an *Error, or that of ctx if ctx ended. A request without a pod is an
+// error of its own.
 func (m *Manager) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, error) {
+	if r.Pod == nil {
+		return nil, errNoPod
+	}
 	j := &job{Manager: m, Request: r}
 	image, failure := j.ensure(ctx)
 	if ctx.Err() != nil && failure != nil {

@@ -353,25 +353,30 @@ func TestContainersAreAskedOnce(t *testing.T) {
 	})
 }
 
-// An image that cannot be removed does not keep others from going in its place.
+// An image that cannot be removed does not keep others from going in its place, and
+// nothing is removed twice.
 func TestImageThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, gc.Config{}, image("a", 10), image("b", 10), image("c", 10))
+		w := newWorld(t, gc.Config{}, image("a", 10), image("b", 10), image("c", 10), image("d", 10))
 		w.mustCollect()
 		elapse(5 * time.Minute)
-		w.others = 60
-		first := slices.Min([]string{w.list()[0].GetId(), w.list()[1].GetId(), w.list()[2].GetId()})
-		removing := func(req proto.Message) bool {
+		w.others = 60 // two images have to go
+		var ids []string
+		for _, i := range w.list() {
+			ids = append(ids, i.GetId())
+		}
+		slices.Sort(ids) // in this order they go
+		second := func(req proto.Message) bool {
 			r, ok := req.(*runtimeapi.RemoveImageRequest)
-			return ok && r.GetImage().GetImage() == first
+			return ok && r.GetImage().GetImage() == ids[1]
 		}
-		w.server.Inject("RemoveImage", runtimetest.Fault{Match: removing, Err: status.Error(codes.Unknown, "read-only file system")})
+		w.server.Inject("RemoveImage", runtimetest.Fault{Match: second, Err: status.Error(codes.Unknown, "read-only file system")})
 		result, err := w.collect()
-		if err == nil || !strings.Contains(err.Error(), "read-only file system") || result.Freed != 10 {
-			t.Errorf("result is %+v, %v, want 10 bytes and the error", result, err)
+		if err == nil || !strings.Contains(err.Error(), "read-only file system") || result.Freed != 20 {
+			t.Errorf("result is %+v, %v, want 20 bytes and the error", result, err)
 		}
-		if n := len(w.list()); n != 2 {
-			t.Errorf("%d images are left, want 2", n)
+		if calls := len(w.server.Calls("RemoveImage")); len(w.list()) != 2 || calls != 3 {
+			t.Errorf("%d images are left after %d removals, want 2 after 3", len(w.list()), calls)
 		}
 	})
 }
