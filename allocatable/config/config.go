@@ -222,3 +222,16 @@ func paths(t reflect.Type, prefix string) map[string]bool {
 	}
 	return known
 }
+
+// AllFields returns the name of every field, for programs that check files for
+// others and act on none of it: with it, Load reports what is wrong and nothing
+// that is in vain.
+func AllFields() []string {
+	var names []string
+	for f := range reflect.TypeFor[kubeletv1beta1.KubeletConfiguration]().Fields() {
+		if name := jsonName(f); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

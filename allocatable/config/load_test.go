@@ -184,3 +184,10 @@ func FuzzMerge(f *testing.F) {
 		}
 	})
 }
+
+func TestAllFieldsLeaveNothingInVain(t *testing.T) {
+	_, problems, err := Load([]byte(head+"seccompDefault: true\nmaxPods: -1\nauthentication: {x509: {clientCAFile: /ca}}\n"), AllFields())
+	if err != nil || len(problems) != 1 || problems[0].Field != "maxPods" {
+		t.Errorf("%v, problems %v", err, problems)
+	}
+}
