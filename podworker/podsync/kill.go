@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -22,11 +23,17 @@ const defaultGrace = 30 * time.Second
 func grace(pod *corev1.Pod) time.Duration {
 	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
-		return time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+		return period(*pod.DeletionGracePeriodSeconds)
 	case pod.Spec.TerminationGracePeriodSeconds != nil:
-		return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+		return period(*pod.Spec.TerminationGracePeriodSeconds)
 	}
 	return defaultGrace
+}
+
+// period returns a number of seconds as a duration. The API allows for more than a
+// duration holds; what is more than 68 years is 68 years.
+func period(seconds int64) time.Duration {
+	return time.Duration(max(0, min(seconds, math.MaxInt32))) * time.Second
 }
 
 // stopGrace returns the grace of one container: a probe that is the reason may have
@@ -46,7 +53,7 @@ func stopGrace(pod *corev1.Pod, stop *Stop) time.Duration {
 	if probe == nil || probe.TerminationGracePeriodSeconds == nil {
 		return grace(pod)
 	}
-	return time.Duration(*probe.TerminationGracePeriodSeconds) * time.Second
+	return period(*probe.TerminationGracePeriodSeconds)
 }
 
 func container(pod *corev1.Pod, name string) *corev1.Container {
