@@ -158,8 +158,8 @@ func (j *job) key() podImage { return podImage{j.Pod.UID, j.Image} }
 func (j *job) pull(ctx context.Context) (*runtimeapi.Image, *Error) {
 	j.normal("Pulling", fmt.Sprintf("Pulling image %q", j.Image))
 	began := time.Now()
-	keys := j.credentials(ctx)
-	result, err := j.recorded(ctx, keys.all)
+	had := j.credentials(ctx)
+	result, err := j.recorded(ctx, had.all)
 	if ctx.Err() != nil && err != nil {
 		return nil, &Error{Reason: PullFailed, Err: err, message: err.Error()}
 	}
@@ -167,7 +167,7 @@ func (j *job) pull(ctx context.Context) (*runtimeapi.Image, *Error) {
 		return nil, j.inspectFailed(ctx, uninspected.err)
 	}
 	if err != nil {
-		return nil, j.pullFailed(err, keys)
+		return nil, j.pullFailed(err, had)
 	}
 	j.backoffs.succeeded(j.key())
 	j.normal("Pulled", fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: %d bytes.",
@@ -183,7 +183,7 @@ func (j *job) recorded(ctx context.Context, credentials []registryauth.Credentia
 		}
 	}
 	result, err := j.flights.Do(ctx, j.pullKey(credentials), func(ctx context.Context) (pulled, error) {
-		return j.Manager.pull(ctx, j, credentials)
+		return j.pullOnce(ctx, j, credentials)
 	})
 	if j.cfg.Records == nil {
 		return result, err
@@ -205,16 +205,16 @@ func (j *job) recorded(ctx context.Context, credentials []registryauth.Credentia
 	return result, err
 }
 
-func (j *job) pullFailed(err error, keys *keys) *Error {
+func (j *job) pullFailed(err error, had *keys) *Error {
 	failure := newPullError(j.Image, err)
-	if keys.err != nil {
-		failure.message += "; not all credentials could be had: " + strings.ReplaceAll(keys.err.Error(), "\n", "; ")
-		failure.Err = errors.Join(failure.Err, keys.err)
+	if had.err != nil {
+		failure.message += "; not all credentials could be had: " + strings.ReplaceAll(had.err.Error(), "\n", "; ")
+		failure.Err = errors.Join(failure.Err, had.err)
 	}
 	failure.after = j.backoffs.failed(j.key(), failure, time.Now())
-	if len(keys.missing) > 0 {
+	if len(had.missing) > 0 {
 		j.warning("FailedToRetrieveImagePullSecret", fmt.Sprintf(
-			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(keys.missing, ", ")))
+			"Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(had.missing, ", ")))
 	}
 	j.warning("Failed", fmt.Sprintf("Failed to pull image %q: %s", j.Image, failure.message))
 	return failure

@@ -65,8 +65,8 @@ type uninspectedError struct {
 func (e *uninspectedError) Error() string { return e.err.Error() }
 func (e *uninspectedError) Unwrap() error { return e.err }
 
-// pull pulls an image once for all who wait for it.
-func (m *Manager) pull(ctx context.Context, j *job, credentials []registryauth.Credential) (pulled, error) {
+// pullOnce pulls an image once for all who wait for it.
+func (m *Manager) pullOnce(ctx context.Context, j *job, credentials []registryauth.Credential) (pulled, error) {
 	p := m.pulls.begin(j.Image)
 	result, err := m.pullInTurn(ctx, j, credentials, p)
 	m.pulls.end(p, result.image.GetSize(), err)

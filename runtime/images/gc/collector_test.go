@@ -36,6 +36,7 @@ type world struct {
 	capacity, others uint64
 	events           []string
 	collected        []string
+	removed          []gc.Removal
 }
 
 func newWorld(tb testing.TB, cfg gc.Config, images ...runtimetest.Image) *world {
@@ -48,6 +49,7 @@ func newWorld(tb testing.TB, cfg gc.Config, images ...runtimetest.Image) *world 
 	}
 	cfg.Hooks.Event = func(e gc.Event) { w.events = append(w.events, e.Reason+": "+e.Message) }
 	cfg.Hooks.Collected = func(ids []string, _ time.Time) { w.collected = append(w.collected, fmt.Sprint(len(ids))) }
+	cfg.Hooks.Removed = func(r gc.Removal) { w.removed = append(w.removed, r) }
 	c, err := gc.New(w.client, cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -148,6 +150,9 @@ func TestFullDisk(t *testing.T) {
 		result, err := w.collect()
 		if err != nil || result.Freed != 10 || len(result.Removed) != 1 || result.Removed[0].Reason != gc.Space {
 			t.Errorf("result is %+v, %v, want a removed for space", result, err)
+		}
+		if n := len(w.removed); n != 3 || w.removed[2] != result.Removed[0] {
+			t.Errorf("removals were told as %+v, want 3", w.removed)
 		}
 		w.wantNames("b")
 		if got := strings.Join(w.collected, " "); got != "2 1" {
@@ -377,6 +382,28 @@ func TestImageThatStays(t *testing.T) {
 		}
 		if calls := len(w.server.Calls("RemoveImage")); len(w.list()) != 2 || calls != 3 {
 			t.Errorf("%d images are left after %d removals, want 2 after 3", len(w.list()), calls)
+		}
+	})
+}
+
+// An image that comes back is new.
+func TestImageThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gc.Config{}, image("a", 10))
+		w.mustCollect()
+		elapse(5 * time.Minute)
+		for range 2 {
+			w.others = 75
+			if _, err := w.collect(); err != nil {
+				t.Error(err)
+			}
+			w.wantNames("")
+			w.server.SetImage(image("a", 10))
+			if _, err := w.collect(); err == nil {
+				t.Error("the disk is full and there is no error")
+			}
+			w.wantNames("a")
+			elapse(2 * time.Minute)
 		}
 	})
 }

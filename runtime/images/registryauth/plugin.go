@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ const (
 
 // command is how a plugin is run.
 type command struct {
-	path    string
-	args    []string
+	path string
+	args []string
+	// env is added to the environment of this process.
 	env     []string
 	timeout time.Duration
 }
@@ -44,7 +46,7 @@ func run(ctx context.Context, c command, input []byte) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, c.path, c.args...)
 	stdout, stderr := capped{limit: maxResponse}, capped{limit: maxComplaint}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &stdout, &stderr
-	cmd.Env = c.env
+	cmd.Env = append(os.Environ(), c.env...)
 	cmd.WaitDelay = pipeGrace
 	killGroup(cmd)
 	err := cmd.Run()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -96,7 +95,7 @@ func newProvider(c *kubeletconfig.CredentialProvider, executable string, run run
 		name:       c.Name,
 		apiVersion: c.APIVersion,
 		keep:       c.DefaultCacheDuration.Duration,
-		command:    command{path: executable, args: c.Args, env: os.Environ(), timeout: cfg.Timeout},
+		command:    command{path: executable, args: c.Args, timeout: cfg.Timeout},
 		run:        observed(c.Name, run, cfg.Ran),
 		tokens:     c.TokenAttributes,
 		accounts:   cfg.Accounts,
