@@ -124,7 +124,7 @@ func isNetNS(path string) bool {
 // process is an error: plugins would change the host.
 func identify(path string) (string, error) {
 	id := idOf(path)
-	if id != "" && id == idOf("/proc/self/ns/net") {
+	if id != "" && id == idOf("/proc/thread-self/ns/net") {
 		return "", fmt.Errorf("NetNS %s is the network namespace of this process", path)
 	}
 	return id, nil
