@@ -116,16 +116,19 @@ func readFile(path string) ([]byte, fingerprint, error) {
 		return nil, fingerprint{}, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, fingerprint{}, err
-	}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fingerprint{}, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fingerprint{}, errors.New("it is not a regular file")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
+	if err != nil {
+		return nil, fingerprint{}, err
+	}
+	if info, err = f.Stat(); err != nil {
+		return nil, fingerprint{}, err
 	}
 	return data, fingerprintOf(info), nil
 }

@@ -86,7 +86,7 @@ func TestRuntimeAnswersNonsense(t *testing.T) {
 				if err := syncer.Forget(m.t.Context(), pod.UID); err != nil {
 					m.t.Errorf("Forget: %v", err)
 				}
-				seen, err := tt.runtime.Client.Snapshot(m.t.Context())
+				seen, err := tt.runtime.Snapshot(m.t.Context())
 				if err != nil {
 					m.t.Fatal(err)
 				}
