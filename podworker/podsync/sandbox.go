@@ -1,8 +1,14 @@
 package podsync
 
 import (
-	corev1 "k8s.io/api/core/v1"
+	"context"
+	"fmt"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
@@ -31,4 +37,131 @@ func sandboxProblem(pod *corev1.Pod, seen *podstatus.Observed) (problem string, 
 		return "pod sandbox has no IP address", attempt
 	}
 	return "", latest.Attempt
+}
+
+// sandboxRuns publishes that the pod has a sandbox and an address, before any image
+// is pulled.
+func (s *Syncer) sandboxRuns(ctx context.Context, pod *corev1.Pod, r *record) (*podstatus.Observed, error) {
+	seen, err := s.observe(ctx, pod.UID, exact)
+	if err != nil {
+		s.warning(pod, "", "FailedPodSandBoxStatus", fmt.Sprintf("Unable to get pod sandbox status: %v", err))
+		return nil, err
+	}
+	s.emit(pod, r, s.statusInput(pod, r, seen))
+	if problem, _ := sandboxProblem(pod, seen); problem != "" {
+		r.badSandbox = time.Now()
+		return nil, fmt.Errorf("run sandbox of pod %s/%s: %s", pod.Namespace, pod.Name, problem)
+	}
+	r.badSandbox = time.Time{}
+	return seen, nil
+}
+
+// mayRunSandbox returns an error while a new sandbox would be of no use: when the
+// runtime has no network for it, or gave the last one no address a moment ago.
+func (s *Syncer) mayRunSandbox(ctx context.Context, pod *corev1.Pod, r *record) error {
+	if wait := usualRetry - time.Since(r.badSandbox); !r.badSandbox.IsZero() && wait > 0 {
+		return &syncError{
+			error: fmt.Errorf("run sandbox of pod %s/%s: the last one was unusable, the next is due in %s", pod.Namespace, pod.Name, wait.Round(time.Second)),
+			after: wait,
+		}
+	}
+	if pod.Spec.HostNetwork {
+		return nil
+	}
+	problem := s.networkProblem(ctx)
+	if problem == "" {
+		return nil
+	}
+	text := "network is not ready: " + problem
+	if r.once(toldNetwork, text) {
+		s.warning(pod, "", "NetworkNotReady", text)
+	}
+	return &syncError{error: fmt.Errorf("run sandbox of pod %s/%s: %s", pod.Namespace, pod.Name, text), after: networkRetry}
+}
+
+// networkRetry is how long to wait for the network of the runtime, which is the
+// kubelet's time, too.
+const networkRetry = time.Second
+
+// networkProblem returns why the runtime has no network for pods, empty if it has
+// one or does not say.
+func (s *Syncer) networkProblem(ctx context.Context) string {
+	if s.conditions == nil {
+		return ""
+	}
+	resp, err := s.conditions.Status(ctx, false)
+	if err != nil {
+		return ""
+	}
+	for _, c := range resp.GetStatus().GetConditions() {
+		if c.GetType() == runtimeapi.NetworkReady && !c.GetStatus() {
+			return fmt.Sprintf("%s=false reason:%s message:%s", c.GetType(), c.GetReason(), c.GetMessage())
+		}
+	}
+	return ""
+}
+
+// runSandbox makes the directories of the pod and runs a sandbox for it.
+func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
+	spec := podspec.Sandbox(pod, &s.cfg.Node, attempt)
+	if err := fulfil(spec.Paths); err != nil {
+		s.warning(pod, "", "Failed", fmt.Sprintf("error making pod data directories: %v", err))
+		return "", fmt.Errorf("make directories of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	s.tellDNS(pod, spec.Cuts)
+	call, cancel := finishing(ctx)
+	defer cancel()
+	id, err := s.runtime.RunPodSandbox(call, spec.Config, "")
+	if isReserved(err) {
+		id, err = s.reservedSandbox(call, pod, attempt, err)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+		}
+		return "", fmt.Errorf("run sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return id, nil
+}
+
+func (s *Syncer) tellDNS(pod *corev1.Pod, cuts []string) {
+	for _, cut := range cuts {
+		s.warning(pod, "", "DNSConfigForming", cut)
+	}
+	if podspec.UsesClusterDNS(pod) && len(s.cfg.Node.DNS.ClusterDNS) == 0 {
+		s.warning(pod, "", "MissingClusterDNS", fmt.Sprintf("pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to \"Default\" policy.",
+			pod.Namespace+"/"+pod.Name, corev1.DNSClusterFirst))
+	}
+}
+
+// reservedSandbox deals with a sandbox name that is taken: a good sandbox of the
+// pod is used, a bad one makes way for the next attempt.
+func (s *Syncer) reservedSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32, cause error) (string, error) {
+	list, err := s.listSandboxes(ctx, podspec.PodLabels(pod))
+	if err != nil {
+		return "", fmt.Errorf("%w; then list sandboxes: %w", cause, err)
+	}
+	for _, sb := range list {
+		if sb.GetMetadata().GetAttempt() != attempt {
+			continue
+		}
+		if sb.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY {
+			return sb.GetId(), nil
+		}
+		if err := s.removeSandbox(ctx, sb.GetId()); err != nil {
+			return "", fmt.Errorf("%w; then %w", cause, err)
+		}
+	}
+	return "", cause
+}
+
+// removeSandbox stops a sandbox once more, for its network, and removes it.
+func (s *Syncer) removeSandbox(ctx context.Context, id string) error {
+	if err := ignoreNotFound(s.runtime.StopPodSandbox(ctx, id)); err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	if err := ignoreNotFound(s.runtime.RemovePodSandbox(ctx, id)); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
 }
