@@ -1,167 +1,67 @@
 package staticpods
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-// fakeWatcher wakes the source when the test says so.
-type fakeWatcher struct {
-	wake   chan struct{}
-	follow func() bool // nil: nothing new to follow
-}
-
-func (w *fakeWatcher) Wake() <-chan struct{} { return w.wake }
-func (w *fakeWatcher) Follow(uint64, uint64) (bool, error) {
-	return w.follow != nil && w.follow(), nil
-}
-
-func (w *fakeWatcher) Close() error { return nil }
-
-// bench runs a source on a temporary directory inside a synctest bubble.
-type bench struct {
-	t      *testing.T
-	dir    string
-	source *Source
-	wake   chan struct{}
-
-	mu   sync.Mutex // guards sets
-	sets []Set
-}
-
-// newBench starts a source of the directory; prepare fills it before.
-func newBench(t *testing.T, cfg Config, prepare func(b *bench)) *bench {
-	t.Helper()
-	b := &bench{t: t, dir: filepath.Join(t.TempDir(), "manifests"), wake: make(chan struct{}, 1)}
-	if err := os.Mkdir(b.dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if prepare != nil {
-		prepare(b)
-	}
-	if cfg.NodeName == "" {
-		cfg.NodeName = "node-a"
-	}
-	source, err := newSource(b.dir, cfg, func(string) (watcher, error) { return &fakeWatcher{wake: b.wake}, nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.source = source
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- source.Run(ctx, b.take) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	return b
-}
-
-func (b *bench) take(s Set) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sets = append(b.sets, s)
-}
-
-// delivered returns all sets so far.
-func (b *bench) delivered() []Set {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.sets)
-}
-
-func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
-
-// write replaces the content of a file in place and wakes the source.
-func (b *bench) write(name, text string) {
-	b.t.Helper()
-	if err := os.WriteFile(b.path(name), []byte(text), 0o644); err != nil {
-		b.t.Fatal(err)
-	}
-	b.event()
-}
-
-func (b *bench) remove(name string) {
-	b.t.Helper()
-	if err := os.RemoveAll(b.path(name)); err != nil {
-		b.t.Fatal(err)
-	}
-	b.event()
-}
-
-func (b *bench) event() {
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
-// after lets time pass.
-func (b *bench) after(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // the clock of a synctest bubble
-	synctest.Wait()
-}
-
-// pods returns the set in force, like "default/web-node-a GEN=1".
-func (b *bench) pods() []string {
-	var got []string
-	sets := b.delivered()
-	if len(sets) == 0 {
-		return nil
-	}
-	for _, p := range sets[len(sets)-1].Pods {
-		got = append(got, fmt.Sprintf("%s GEN=%s", fullName(p), p.Spec.Containers[0].Env[0].Value))
-	}
-	return got
-}
-
-// states returns the statuses, like "web.yaml ok" and "web.yaml invalid kept".
-func (b *bench) states() []string {
-	var got []string
-	for _, s := range b.source.Statuses() {
-		line := filepath.Base(s.Path) + " " + s.State.String()
-		if s.Kept {
-			line += " kept"
-		}
-		got = append(got, line)
-	}
-	return got
-}
-
-func (b *bench) wantPods(want ...string) {
-	b.t.Helper()
-	if diff := cmp.Diff(want, b.pods()); diff != "" {
-		b.t.Errorf("pods (-want +got):\n%s", diff)
-	}
-}
-
-func (b *bench) wantStates(want ...string) {
-	b.t.Helper()
-	if diff := cmp.Diff(want, b.states()); diff != "" {
-		b.t.Errorf("states (-want +got):\n%s", diff)
-	}
-}
-
-// web is a manifest whose variable GEN tells its versions apart.
-func web(name, gen string) string {
-	return fmt.Sprintf(`apiVersion: v1
+const benchManifest = `apiVersion: v1
 kind: Pod
-metadata: {name: %s}
+metadata:
+  name: web%d
+  labels: {app: web}
 spec:
   containers:
   - name: app
-    image: img.example/shell:1
-    env: [{name: GEN, value: "%s"}]
-`, name, gen)
+    image: registry.example/web:1
+    command: [/bin/web, --port=8080]
+    env:
+    - {name: LEVEL, value: debug}
+    ports:
+    - {containerPort: 8080}
+    resources:
+      limits: {cpu: 500m, memory: 64Mi}
+    volumeMounts:
+    - {name: data, mountPath: /data}
+  volumes:
+  - name: data
+    hostPath: {path: /srv/web, type: Directory}
+`
+
+// BenchmarkDecode is what an edit of one manifest costs.
+func BenchmarkDecode(b *testing.B) {
+	data := fmt.Appendf(nil, benchManifest, 0)
+	for b.Loop() {
+		if _, err := Decode(data, "node-a"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLook is what the periodic look at a hundred files costs when none has
+// changed.
+func BenchmarkLook(b *testing.B) {
+	dir := b.TempDir()
+	for i := range 100 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("web%d.yaml", i)), fmt.Appendf(nil, benchManifest, i), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	source, err := Dir(dir, Config{NodeName: "node-a"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	sets := 0
+	r := &run{Source: source, ledger: newLedger(source.cfg.Settle, nil), set: func(Set) { sets++ }}
+	later := time.Now().Add(time.Hour) // the files have settled
+	r.look(later)
+	for b.Loop() {
+		r.look(later)
+	}
+	if sets != 1 {
+		b.Errorf("%d sets, want the first only", sets)
+	}
 }
