@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -52,5 +53,9 @@ func (c *Client) callError(o operation, err error, trailer metadata.MD) error {
 	if len(trailer) > 0 {
 		from = peerRuntime
 	}
-	return newOpError(o, classify(err, from))
+	err = classify(err, from)
+	if from == peerTransport && errors.Is(err, ErrRuntimeDown) {
+		c.missing.forget()
+	}
+	return newOpError(o, err)
 }

@@ -86,6 +86,7 @@ type Client struct {
 	runtime  runtimeapi.RuntimeServiceClient
 	images   runtimeapi.ImageServiceClient
 	closed   atomic.Bool
+	missing  missingCalls
 }
 
 // Dial connects to the runtime at endpoint, "unix:///run/containerd/containerd.sock"

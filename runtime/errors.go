@@ -165,7 +165,8 @@ func kindOfText(code codes.Code, text string) error {
 			return ErrRuntimeDown
 		case isReserved(text):
 			return ErrAlreadyExists
-		case strings.HasPrefix(text, "could not find container "), strings.HasPrefix(text, "could not find pod "):
+		case strings.HasPrefix(text, "could not find container "), strings.HasPrefix(text, "could not find pod "),
+			strings.HasPrefix(text, "container with ID starting with "):
 			// CRI-O, where an id was removed between two steps of a call.
 			return ErrNotFound
 		}

@@ -28,6 +28,7 @@ func TestClassify(t *testing.T) {
 		{"precondition of something else", codes.FailedPrecondition, "sandbox is not ready", peerRuntime, nil, codes.FailedPrecondition},
 		{"CRI-O: sandbox name", codes.Unknown, `error reserving pod name n for id 0f02: name is reserved`, peerRuntime, ErrAlreadyExists, codes.AlreadyExists},
 		{"CRI-O: container gone", codes.Unknown, `could not find container "6eb7": container with ID starting with 6eb7 not found: ID does not exist`, peerRuntime, ErrNotFound, codes.NotFound},
+		{"CRI-O: resources of a container that is gone", codes.Unknown, `container with ID starting with 6eb7 not found: ID does not exist`, peerRuntime, ErrNotFound, codes.NotFound},
 		{"any: already exists", codes.AlreadyExists, "sandbox exists", peerRuntime, ErrAlreadyExists, codes.AlreadyExists},
 		{"containerd: no such command", codes.Unknown, `failed to exec in container: OCI runtime exec failed: exec: "x": executable file not found in $PATH`, peerRuntime, nil, codes.Unknown},
 		{"containerd 2: starting", codes.Unavailable, "server is not initialized yet: unavailable", peerRuntime, ErrRuntimeDown, codes.Unavailable},

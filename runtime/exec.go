@@ -40,10 +40,20 @@ func (c *Client) ExecSync(ctx context.Context, id string, cmd []string, timeout 
 	if err != nil {
 		return nil, nil, err
 	}
+	if isExecTimeout(resp) {
+		return resp.GetStdout(), resp.GetStderr(), newOpError(o, context.DeadlineExceeded)
+	}
 	if code := resp.GetExitCode(); code != 0 {
 		err = newOpError(o, &ExitError{Code: int(code)})
 	}
 	return resp.GetStdout(), resp.GetStderr(), err
+}
+
+// isExecTimeout recognises the answer of CRI-O for a command that it killed at its
+// timeout: exit code -1 and the words of conmon
+// (https://github.com/containers/conmon/blob/main/runner/config/config.go).
+func isExecTimeout(resp *runtimeapi.ExecSyncResponse) bool {
+	return resp.GetExitCode() == -1 && string(resp.GetStderr()) == "command timed out"
 }
 
 // wholeSeconds rounds up, because the API knows only seconds and zero means none.

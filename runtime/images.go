@@ -8,9 +8,13 @@ import (
 
 // ListImages returns the images that match filter; nil means all.
 func (c *Client) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
-	resp, err := call(ctx, c, c.op("ListImages", filter.GetImage().GetImage()), c.images.ListImages,
-		&runtimeapi.ListImagesRequest{Filter: filter})
-	return resp.GetImages(), err
+	return list(ctx, c, "ListImages", c.images.StreamImages,
+		&runtimeapi.StreamImagesRequest{Filter: filter}, (*runtimeapi.StreamImagesResponse).GetImages,
+		func() ([]*runtimeapi.Image, error) {
+			resp, err := call(ctx, c, c.op("ListImages", filter.GetImage().GetImage()), c.images.ListImages,
+				&runtimeapi.ListImagesRequest{Filter: filter})
+			return resp.GetImages(), err
+		})
 }
 
 // ImageStatus returns what the runtime knows about an image. An image that is not

@@ -22,9 +22,13 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 // ListContainerStats returns the usage of the containers that match filter; nil means
 // all. Those that do not run may be among them, without CPU and memory.
 func (c *Client) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
-	resp, err := call(ctx, c, c.op("ListContainerStats", ""), c.runtime.ListContainerStats,
-		&runtimeapi.ListContainerStatsRequest{Filter: filter})
-	return resp.GetStats(), err
+	return list(ctx, c, "ListContainerStats", c.runtime.StreamContainerStats,
+		&runtimeapi.StreamContainerStatsRequest{Filter: filter}, (*runtimeapi.StreamContainerStatsResponse).GetContainerStats,
+		func() ([]*runtimeapi.ContainerStats, error) {
+			resp, err := call(ctx, c, c.op("ListContainerStats", ""), c.runtime.ListContainerStats,
+				&runtimeapi.ListContainerStatsRequest{Filter: filter})
+			return resp.GetStats(), err
+		})
 }
 
 // PodSandboxStats returns the resource usage of one sandbox.
@@ -43,9 +47,13 @@ func (c *Client) PodSandboxStats(ctx context.Context, id string) (*runtimeapi.Po
 // ListPodSandboxStats returns the usage of the running sandboxes that match filter;
 // nil means all.
 func (c *Client) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
-	resp, err := call(ctx, c, c.op("ListPodSandboxStats", ""), c.runtime.ListPodSandboxStats,
-		&runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
-	return resp.GetStats(), err
+	return list(ctx, c, "ListPodSandboxStats", c.runtime.StreamPodSandboxStats,
+		&runtimeapi.StreamPodSandboxStatsRequest{Filter: filter}, (*runtimeapi.StreamPodSandboxStatsResponse).GetPodSandboxStats,
+		func() ([]*runtimeapi.PodSandboxStats, error) {
+			resp, err := call(ctx, c, c.op("ListPodSandboxStats", ""), c.runtime.ListPodSandboxStats,
+				&runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
+			return resp.GetStats(), err
+		})
 }
 
 // ListMetricDescriptors describes the metrics of ListPodSandboxMetrics.
@@ -57,7 +65,11 @@ func (c *Client) ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.Metri
 
 // ListPodSandboxMetrics returns the metrics of all running sandboxes.
 func (c *Client) ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
-	resp, err := call(ctx, c, c.op("ListPodSandboxMetrics", ""), c.runtime.ListPodSandboxMetrics,
-		&runtimeapi.ListPodSandboxMetricsRequest{})
-	return resp.GetPodMetrics(), err
+	return list(ctx, c, "ListPodSandboxMetrics", c.runtime.StreamPodSandboxMetrics,
+		&runtimeapi.StreamPodSandboxMetricsRequest{}, (*runtimeapi.StreamPodSandboxMetricsResponse).GetPodSandboxMetrics,
+		func() ([]*runtimeapi.PodSandboxMetrics, error) {
+			resp, err := call(ctx, c, c.op("ListPodSandboxMetrics", ""), c.runtime.ListPodSandboxMetrics,
+				&runtimeapi.ListPodSandboxMetricsRequest{})
+			return resp.GetPodMetrics(), err
+		})
 }

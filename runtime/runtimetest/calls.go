@@ -111,7 +111,11 @@ func (l *callLog) forget() {
 
 func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	m, _ := req.(proto.Message)
-	call := &Call{RPC: path.Base(info.FullMethod), Request: m, Subject: s.world.subject(m)}
+	rpc := path.Base(info.FullMethod)
+	if s.cfg.lacks(rpc) {
+		return nil, unimplemented(rpc)
+	}
+	call := &Call{RPC: rpc, Request: m, Subject: s.world.subject(m)}
 	s.calls.begin(call)
 	fault, err := s.faults.take(call.RPC, m)
 	var resp any
@@ -123,7 +127,11 @@ func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnarySe
 }
 
 func (s *Server) interceptStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	call := &Call{RPC: path.Base(info.FullMethod)}
+	rpc := path.Base(info.FullMethod)
+	if s.cfg.lacks(rpc) {
+		return unimplemented(rpc)
+	}
+	call := &Call{RPC: rpc}
 	s.calls.begin(call)
 	fault, err := s.faults.take(call.RPC, nil)
 	if err == nil {

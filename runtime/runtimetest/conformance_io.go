@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -198,6 +199,73 @@ func checkEvents(r *conformanceRun) {
 		default:
 		}
 	}
+}
+
+func checkWatch(r *conformanceRun) {
+	ctx, cancel := context.WithTimeout(r.Context(), conformancePatience)
+	defer cancel()
+	for e, err := range r.client.Watch(ctx) {
+		if err != nil {
+			r.wantIs("Watch", err, runtime.ErrUnimplemented)
+		} else if e.Type != runtime.EventsLost {
+			r.Errorf("first event is %v, want the notice that earlier ones are not known", e.Type)
+		}
+		return
+	}
+	r.Error("the watch ended without an event or an error")
+}
+
+func checkStreamURLs(r *conformanceRun) {
+	p := r.runPod(r.podConfig())
+	id := p.start("app", Life{})
+	exec, err := r.client.Exec(r.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
+	r.wantURL("Exec", exec.GetUrl(), err)
+	attach, err := r.client.Attach(r.Context(), &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
+	r.wantURL("Attach", attach.GetUrl(), err)
+	forward, err := r.client.PortForward(r.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: p.id, Port: []int32{80}})
+	r.wantURL("PortForward", forward.GetUrl(), err)
+}
+
+func (r *conformanceRun) wantURL(what, got string, err error) {
+	r.Helper()
+	if err != nil {
+		r.wantIs(what, err, runtime.ErrUnimplemented)
+		return
+	}
+	if u, err := url.Parse(got); err != nil || u.Host == "" {
+		r.Errorf("%s gives %q, want the URL of a server", what, got)
+	}
+}
+
+// checkLists finds one pod in the list of all and in the list of its own, however the
+// runtime sends them.
+func checkLists(r *conformanceRun) {
+	p := r.runPod(r.podConfig())
+	id := p.start("app", Life{})
+	for name, filter := range map[string]*runtimeapi.ContainerFilter{"all": nil, "one": {Id: id}} {
+		listed, err := r.client.ListContainers(r.Context(), filter)
+		r.must(err)
+		if n := count(listed, id); n != 1 {
+			r.Errorf("container is %d times in the list of %s, want once", n, name)
+		}
+	}
+	for name, filter := range map[string]*runtimeapi.PodSandboxFilter{"all": nil, "one": {Id: p.id}} {
+		listed, err := r.client.ListPodSandbox(r.Context(), filter)
+		r.must(err)
+		if n := count(listed, p.id); n != 1 {
+			r.Errorf("sandbox is %d times in the list of %s, want once", n, name)
+		}
+	}
+}
+
+func count[T interface{ GetId() string }](list []T, id string) int {
+	n := 0
+	for _, item := range list {
+		if item.GetId() == id {
+			n++
+		}
+	}
+	return n
 }
 
 // waitStarted reads events until one tells of a start in the pod.

@@ -70,13 +70,12 @@ func (p *pod) status() *runtimeapi.PodSandboxStatus {
 
 func checkSandboxNameReserved(r *conformanceRun) {
 	p := r.runPod(r.podConfig())
-	again := func() error {
-		_, err := r.client.RunPodSandbox(r.Context(), p.config, "")
-		return err
-	}
-	r.wantIs("same name", again(), runtime.ErrAlreadyExists)
+	again := func() (string, error) { return r.client.RunPodSandbox(r.Context(), p.config, "") }
+	id, err := again()
+	r.wantReserved("same name", id, p.id, err)
 	r.must(r.client.StopPodSandbox(r.Context(), p.id))
-	r.wantIs("same name after the stop", again(), runtime.ErrAlreadyExists)
+	id, err = again()
+	r.wantReserved("same name after the stop", id, p.id, err)
 
 	next := clone(p.config)
 	next.Metadata.Attempt++

@@ -11,10 +11,19 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	for _, kind := range []runtimetest.Kind{runtimetest.Containerd, runtimetest.Containerd16, runtimetest.Containerd24, runtimetest.CRIO} {
+		t.Run(kind.String(), func(t *testing.T) { checkKind(t, kind) })
+	}
+}
+
+func checkKind(t *testing.T, kind runtimetest.Kind) {
+	t.Helper()
 	const image = "img.example/web:1"
 	s := runtimetest.StartUnix(t, runtimetest.Config{
-		Images: []runtimetest.Image{{Name: image}},
-		Exec:   scriptedExec,
+		Kind:         kind,
+		Images:       []runtimetest.Image{{Name: image}},
+		Exec:         scriptedExec,
+		StreamingURL: "http://127.0.0.1:1",
 	})
 	runtimetest.Conformance(t, runtimetest.Target{
 		Image: image,

@@ -145,6 +145,16 @@ func (p *pod) start(name string, life Life) string {
 	return id
 }
 
+// wantReserved fails the test unless a name in use was refused, or answered with the id
+// that has it, as CRI-O does.
+func (r *conformanceRun) wantReserved(what, got, owner string, err error) {
+	r.Helper()
+	if err == nil && got == owner {
+		return
+	}
+	r.wantIs(what, err, runtime.ErrAlreadyExists)
+}
+
 func (r *conformanceRun) status(id string) *runtimeapi.ContainerStatus {
 	r.Helper()
 	resp, err := r.client.ContainerStatus(r.Context(), id, false)

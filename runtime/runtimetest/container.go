@@ -81,10 +81,11 @@ func (w *world) createContainer(req *runtimeapi.CreateContainerRequest) (string,
 		return "", err
 	}
 	name := containerName(config.GetMetadata(), s.config.GetMetadata())
-	for _, c := range w.containers {
-		if containerName(c.config.GetMetadata(), c.sandbox.config.GetMetadata()) == name {
-			return "", reserved("container", name, c.id)
+	if owner, taken := w.containerNames[name]; taken {
+		if w.kind == CRIO {
+			return owner, nil
 		}
+		return "", w.kind.reserved("container", name, owner)
 	}
 	image := w.images.find(config.GetImage().GetImage())
 	if image == nil {
@@ -92,6 +93,7 @@ func (w *world) createContainer(req *runtimeapi.CreateContainerRequest) (string,
 	}
 	c := &container{id: w.newIDLocked("container " + name), sandbox: s, config: clone(config), image: image, created: time.Now()}
 	w.containers[c.id] = c
+	w.containerNames[name] = c.id
 	w.publishLocked(runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, c.id, s)
 	return c.id, nil
 }
@@ -122,6 +124,17 @@ func (w *world) startContainer(id string) error {
 	w.beginLocked(c, life, log)
 	w.publishLocked(runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT, c.id, c.sandbox)
 	return nil
+}
+
+// tryStart removes a created container that could not be started: CRI-O has the process
+// ready after CreateContainer, so that a command that is not there fails that call.
+func (w *world) tryStart(id string) error {
+	life, err := w.lifeOf(id)
+	if err != nil || life.StartError == "" {
+		return err
+	}
+	w.removeContainer(id)
+	return status.Errorf(codes.Unknown, "container create failed: %s", life.StartError)
 }
 
 // lifeOf asks the script without the lock, because the script may ask the server.
@@ -201,6 +214,9 @@ func (w *world) stopContainer(ctx context.Context, id string, grace time.Duratio
 	c := w.containers[id]
 	if c == nil {
 		w.mu.Unlock()
+		if w.kind.stopsUnknown() {
+			return nil
+		}
 		return notFound("container", id)
 	}
 	if !c.running() {
@@ -245,6 +261,7 @@ func (w *world) removeContainer(id string) {
 func (w *world) removeContainerLocked(c *container) {
 	w.exitLocked(c, killed())
 	delete(w.containers, c.id)
+	delete(w.containerNames, containerName(c.config.GetMetadata(), c.sandbox.config.GetMetadata()))
 	w.publishLocked(runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT, c.id, c.sandbox)
 }
 
@@ -336,7 +353,7 @@ func (w *world) updateResources(req *runtimeapi.UpdateContainerResourcesRequest)
 	defer w.mu.Unlock()
 	c := w.containers[req.GetContainerId()]
 	if c == nil {
-		return notFound("container", req.GetContainerId())
+		return w.kind.unknownContainer(req.GetContainerId())
 	}
 	if c.end != nil {
 		return status.Errorf(codes.Unknown, "failed to update resources: container is in %s state", c.state())
@@ -355,6 +372,9 @@ func (w *world) running(id string) (Instance, *process, error) {
 	c := w.containers[id]
 	if c == nil {
 		return Instance{}, nil, notFound("container", id)
+	}
+	if !c.running() && w.kind == CRIO {
+		return Instance{}, nil, status.Errorf(codes.NotFound, "container is not created or running: %s", c.state())
 	}
 	if !c.running() {
 		return Instance{}, nil, status.Errorf(codes.Unknown, "container is in %s state", c.state())

@@ -47,6 +47,11 @@ func (s *runtimeService) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncR
 		Stdout:  &stdout,
 		Stderr:  &stderr,
 	})
+	if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
+		if resp, ok := s.world.kind.execTimeout(); ok {
+			return resp, nil
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (s *runtimeService) Status(context.Context, *runtimeapi.StatusRequest) (*ru
 // RuntimeConfig implements CRI.
 func (s *runtimeService) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{
-		CgroupDriver: runtimeapi.CgroupDriver_CGROUPFS,
+		CgroupDriver: s.world.kind.cgroupDriver(),
 	}}, nil
 }
 
@@ -93,6 +93,11 @@ func (s *runtimeService) CreateContainer(_ context.Context, req *runtimeapi.Crea
 	id, err := s.world.createContainer(req)
 	if err != nil {
 		return nil, err
+	}
+	if s.world.kind == CRIO {
+		if err := s.world.tryStart(id); err != nil {
+			return nil, err
+		}
 	}
 	return &runtimeapi.CreateContainerResponse{ContainerId: id}, nil
 }

@@ -35,10 +35,11 @@ func (w *world) runSandbox(config *runtimeapi.PodSandboxConfig, handler string) 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := sandboxName(m)
-	for _, s := range w.sandboxes {
-		if sandboxName(s.config.GetMetadata()) == name {
-			return "", reserved("sandbox", name, s.id)
+	if owner, taken := w.sandboxNames[name]; taken {
+		if w.kind == CRIO {
+			return owner, nil
 		}
+		return "", w.kind.reserved("sandbox", name, owner)
 	}
 	s := &sandbox{id: w.newIDLocked("sandbox " + name), config: clone(config), handler: handler, ready: true, created: time.Now()}
 	if !s.hostNetwork() {
@@ -52,6 +53,7 @@ func (w *world) runSandbox(config *runtimeapi.PodSandboxConfig, handler string) 
 		s.ips = ips
 	}
 	w.sandboxes[s.id] = s
+	w.sandboxNames[name] = s.id
 	w.publishLocked(runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, s.id, s)
 	w.publishLocked(runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT, s.id, s)
 	return s.id, nil
@@ -61,12 +63,14 @@ func (s *sandbox) hostNetwork() bool {
 	return s.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 }
 
-// stopSandbox kills the containers of a sandbox. An unknown one is not found, as with
-// containerd 1.6; later ones call it stopped.
+// stopSandbox kills the containers of a sandbox.
 func (w *world) stopSandbox(id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sandboxes[id]
+	if s == nil && w.kind.stopsUnknown() {
+		return nil
+	}
 	if s == nil {
 		return notFound("sandbox", id)
 	}
@@ -98,6 +102,7 @@ func (w *world) removeSandbox(id string) {
 		w.removeContainerLocked(c)
 	}
 	delete(w.sandboxes, id)
+	delete(w.sandboxNames, sandboxName(s.config.GetMetadata()))
 	w.publishLocked(runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT, s.id, s)
 }
 

@@ -32,6 +32,11 @@ type Config struct {
 	// connect in memory, through DialContext, which also works inside a
 	// testing/synctest bubble.
 	Socket string
+	// Kind is whose ways the server has where runtimes differ.
+	Kind Kind
+	// Lacks names calls of CRI that the runtime does not have, besides those that its
+	// Kind does not have: "GetContainerEvents". They are not in the record of calls.
+	Lacks []string
 	// Images are the images the runtime has or can pull. Nil means that any name can be
 	// pulled without delay.
 	Images []Image

@@ -27,7 +27,7 @@ func (s *runtimeService) ContainerStats(_ context.Context, req *runtimeapi.Conta
 }
 
 // ListContainerStats implements CRI. As in containerd, containers that do not run are
-// listed without CPU and memory.
+// listed without CPU and memory; CRI-O leaves out those that have exited.
 func (s *runtimeService) ListContainerStats(_ context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -36,7 +36,8 @@ func (s *runtimeService) ListContainerStats(_ context.Context, req *runtimeapi.L
 	for _, c := range s.world.containers {
 		if (f.GetId() != "" && f.GetId() != c.id) ||
 			(f.GetPodSandboxId() != "" && f.GetPodSandboxId() != c.sandbox.id) ||
-			!matchLabels(f.GetLabelSelector(), c.config.GetLabels()) {
+			!matchLabels(f.GetLabelSelector(), c.config.GetLabels()) ||
+			(s.world.kind == CRIO && c.end != nil) {
 			continue
 		}
 		resp.Stats = append(resp.Stats, c.statsLocked())

@@ -18,6 +18,7 @@ import (
 
 // world is the state of a runtime.
 type world struct {
+	kind         Kind
 	script       func(Instance) *Life
 	exec         func(context.Context, Exec) ExecResult
 	streamingURL string
@@ -30,6 +31,8 @@ type world struct {
 	serial     int
 	sandboxes  map[string]*sandbox
 	containers map[string]*container
+	// sandboxNames and containerNames are the names in use and the ids that have them.
+	sandboxNames, containerNames map[string]string
 	// lives are those of SetLives, by the name of the container.
 	lives   map[string][]Life
 	images  imageStore
@@ -45,15 +48,20 @@ func newWorld(cfg Config) (*world, error) {
 		return nil, err
 	}
 	return &world{
+		kind:         cfg.Kind,
 		script:       cfg.Script,
 		exec:         cfg.Exec,
 		streamingURL: cfg.StreamingURL,
 		forward:      cfg.Forward,
 		sandboxes:    make(map[string]*sandbox),
 		containers:   make(map[string]*container),
-		lives:        make(map[string][]Life),
-		images:       newImageStore(cfg.Images),
-		podIPs:       pool,
+
+		sandboxNames:   make(map[string]string),
+		containerNames: make(map[string]string),
+
+		lives:  make(map[string][]Life),
+		images: newImageStore(cfg.Images),
+		podIPs: pool,
 	}, nil
 }
 
@@ -74,6 +82,8 @@ func (w *world) forget() {
 	}
 	clear(w.containers)
 	clear(w.sandboxes)
+	clear(w.containerNames)
+	clear(w.sandboxNames)
 }
 
 // notFound is the error for an unknown id.
@@ -83,12 +93,6 @@ func notFound(what, id string) error {
 
 func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, "runtimetest: "+format, args...)
-}
-
-// reserved is the error for a name in use. It has no code of its own, as in
-// containerd: the text is all there is.
-func reserved(kind, name, id string) error {
-	return status.Errorf(codes.Unknown, "failed to reserve %s name %q: name %q is reserved for %q", kind, name, name, id)
 }
 
 // clone copies a message, so that no caller shares state with the world.
