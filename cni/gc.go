@@ -159,7 +159,8 @@ func (v *Invoker) each(ctx context.Context, do func(*entry)) error {
 // It waits until no ADD or DEL is at work, here and in other processes with the same
 // StateDir, and none begins before it ends. In between it calls valid, which returns
 // the attachments to keep: so it must know each attachment whose Add was ever
-// called. It must not use the Invoker. If valid fails nothing is removed.
+// called. It may use Attachments and Result; other methods would wait for ever. If
+// valid fails nothing is removed.
 func (v *Invoker) GC(ctx context.Context, n *Network, valid func(context.Context) ([]Key, error)) ([]Recorded, error) {
 	removed, err := v.gc(ctx, n, valid)
 	if err != nil {
