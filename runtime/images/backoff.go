@@ -39,9 +39,9 @@ type failure struct {
 func (b *backoffs) left(key podImage, now time.Time) (time.Duration, *Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f, ok := b.failures[key]
+	f := b.failures[key] // the zero value has been over for long
 	left := f.at.Add(f.wait).Sub(now)
-	if !ok || left <= 0 {
+	if left <= 0 {
 		return 0, nil
 	}
 	return left, f.err

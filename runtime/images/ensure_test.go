@@ -83,8 +83,8 @@ func TestWaitingMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, images.Config{}, runtimetest.Image{Name: "bad:1", Pull: &runtimetest.Pull{Err: status.Error(codes.NotFound, "boom")}})
 		for _, want := range []string{
-			`PullImage bad:1: not found: failed to pull and unpack image "docker.io/library/bad:1": boom`,
-			`Back-off pulling image "bad:1": ErrImagePull: PullImage bad:1: not found: failed to pull and unpack image "docker.io/library/bad:1": boom`,
+			`failed to pull and unpack image "docker.io/library/bad:1": boom`,
+			`Back-off pulling image "bad:1": ErrImagePull: failed to pull and unpack image "docker.io/library/bad:1": boom`,
 		} {
 			_, err := w.manager.Ensure(t.Context(), images.Request{Pod: pod("a"), Image: "bad:1"})
 			if err == nil || err.Error() != want {

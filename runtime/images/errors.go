@@ -60,9 +60,10 @@ func (e *Error) RetryAfter() time.Duration { return e.after }
 // errQPS is why a pull beyond Config.QPS fails; the words are the kubelet's.
 var errQPS = errors.New("pull QPS exceeded")
 
-// words returns what a runtime said, without the code if that says nothing.
+// words returns what a runtime said, without the code if that adds nothing.
 func words(err error) string {
-	if s, ok := status.FromError(err); ok && s.Code() == codes.Unknown {
+	s, ok := status.FromError(err)
+	if ok && (s.Code() == codes.Unknown || s.Code() == codes.NotFound) {
 		return s.Message()
 	}
 	return err.Error()

@@ -144,7 +144,7 @@ func accessOf(c *registryauth.Credential) pullrecord.Access {
 // backoff fails while the last failed pull for the pod is too recent.
 func (j *job) backoff() *Error {
 	left, last := j.backoffs.left(j.key(), time.Now())
-	if left <= 0 {
+	if last == nil {
 		return nil
 	}
 	text := fmt.Sprintf("Back-off pulling image %q", j.Image)
