@@ -74,6 +74,7 @@ type Collector struct {
 	runtime Runtime
 	cfg     Config
 	log     *slog.Logger
+	keep    []string
 	started time.Time
 
 	// pass is held for a whole pass, with its calls to the runtime: passes must not
@@ -103,7 +104,7 @@ func New(rt Runtime, cfg Config) (*Collector, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Collector{runtime: rt, cfg: cfg, log: cfg.Log, started: time.Now()}, nil
+	return &Collector{runtime: rt, cfg: cfg, log: cfg.Log, keep: fullNames(cfg.Keep), started: time.Now()}, nil
 }
 
 // Run makes a pass at once and then at each interval until ctx ends; it then returns nil.

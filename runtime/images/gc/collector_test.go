@@ -239,6 +239,8 @@ func TestWhatStays(t *testing.T) {
 			}})
 		}},
 		{name: "on the list", cfg: gc.Config{Keep: []string{"docker.io/library/x:1"}}},
+		{name: "on the list by its short name", cfg: gc.Config{Keep: []string{"x:1"}}},
+		{name: "another one is on the list", cfg: gc.Config{Keep: []string{"x:2"}}, goes: true},
 		{name: "new", cfg: gc.Config{Policy: gc.Policy{HighPercent: 85, LowPercent: 80, MinAge: time.Hour}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

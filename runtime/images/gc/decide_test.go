@@ -87,6 +87,25 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+func TestTarget(t *testing.T) {
+	for _, c := range []struct {
+		u    Usage
+		low  int
+		want uint64
+	}{
+		{Usage{250, 0}, 80, 50},
+		{Usage{250, 20}, 80, 30},
+		{Usage{250, 60}, 80, 0},
+		{Usage{7, 0}, 0, 7},
+		{Usage{math.MaxUint64, 0}, 0, math.MaxUint64},
+	} {
+		d := Decide(nil, c.u, Policy{LowPercent: c.low}, Times{})
+		if d.Target != c.want || d.Short != c.want {
+			t.Errorf("of %+v down to %d%%, %d bytes have to go, want %d", c.u, c.low, d.Target, c.want)
+		}
+	}
+}
+
 func TestFormatSize(t *testing.T) {
 	for size, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 5 << 20: "5.0 MiB", 3 << 30: "3.0 GiB", 2 << 40: "2.0 TiB", 5000 << 40: "5000.0 TiB"} {
 		if got := formatSize(size); got != want {

@@ -3,11 +3,14 @@ package gc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/runtime/images/reference"
 )
 
 // startGrace is how long after its image was given to a pod a container may take to
@@ -44,8 +47,8 @@ func (c *Collector) look(ctx context.Context, now time.Time) ([]Image, error) {
 	if c.cfg.Given != nil {
 		given = c.cfg.Given()
 	}
-	for _, name := range c.cfg.Keep {
-		used[name] = kept
+	for _, name := range c.keep {
+		used[name] = max(used[name], kept)
 	}
 	histories := make(map[string]history, len(list))
 	images := make([]Image, 0, len(list))
@@ -75,6 +78,17 @@ func (c *Collector) look(ctx context.Context, now time.Time) ([]Image, error) {
 	}
 	c.seen.images = histories
 	return images, nil
+}
+
+// fullNames returns names as they are and, if they are short, as runtimes list them.
+func fullNames(names []string) []string {
+	all := slices.Clone(names)
+	for _, name := range names {
+		if ref, err := reference.Parse(name); err == nil {
+			all = append(all, ref.String())
+		}
+	}
+	return all
 }
 
 // use is what an image is kept for.
