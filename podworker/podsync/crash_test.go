@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ type mortal struct {
 	*runtime.Client
 	// left is how many changes the agent lives to see. With after the last call is
 	// carried out, only its answer is lost.
-	left  int
+	left  atomic.Int64
 	after bool
 }
 
@@ -30,10 +31,10 @@ var errKilled = errors.New("the agent was killed")
 // change makes a call, unless the agent is dead.
 func change[T any](m *mortal, call func() (T, error)) (T, error) {
 	var zero T
-	switch m.left--; {
-	case m.left > 0:
+	switch left := m.left.Add(-1); {
+	case left > 0:
 		return call()
-	case m.left == 0 && m.after:
+	case left == 0 && m.after:
 		_, _ = call()
 	}
 	return zero, errKilled
@@ -102,17 +103,18 @@ func TestKilledAtAnyStep(t *testing.T) {
 // whether that came to pass.
 func (m *machine) killedAt(when string, step int, after bool) bool {
 	pod := newPod("web", corev1.Container{Name: "a", Image: shell}, corev1.Container{Name: "b", Image: shell})
-	first := &mortal{Client: m.Client(m.t), left: 1000, after: after}
+	first := &mortal{Client: m.Client(m.t), after: after}
+	first.left.Store(1000)
 	if when == "start" {
-		first.left = step
+		first.left.Store(int64(step))
 	}
 	s := m.syncer(first)
 	m.sync(s, pod)
 	if when == "end" {
-		first.left = step
+		first.left.Store(int64(step))
 		_ = m.end(s, pod)
 	}
-	killed := first.left <= 0
+	killed := first.left.Load() <= 0
 
 	next := m.syncer(m.Client(m.t))
 	if when == "start" {
