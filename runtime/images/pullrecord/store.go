@@ -24,8 +24,16 @@ type Store struct {
 	mu      sync.Mutex
 	pulling folder
 	pulled  folder
-	// active counts the pulls under way, by image.
-	active map[string]int
+	// active has the pulls under way, by image.
+	active map[string]*pull
+}
+
+// pull stands for pulls of one image that overlap.
+type pull struct {
+	count int
+	// uncertain says that an earlier pull was on record as begun: the image may have come
+	// by that one, so that a failure of the later ones does not clear it.
+	uncertain bool
 }
 
 // Open returns the Store in a directory, by convention image_manager in the root
@@ -35,7 +43,7 @@ func Open(dir string) (*Store, error) {
 	s := &Store{
 		pulling: folder(filepath.Join(dir, "pulling")),
 		pulled:  folder(filepath.Join(dir, "pulled")),
-		active:  make(map[string]int),
+		active:  make(map[string]*pull),
 	}
 	for _, f := range []folder{s.pulling, s.pulled} {
 		if err := os.MkdirAll(string(f), 0o700); err != nil {
@@ -51,13 +59,17 @@ func Open(dir string) (*Store, error) {
 func (s *Store) Begin(image string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active[image] == 0 {
-		i := intent{typeMeta: typeMeta{intentKind, writtenVersion}, Image: image}
-		if err := s.pulling.write(image, i); err != nil {
-			return fmt.Errorf("record the pull of image %s: %w", image, err)
-		}
+	if p := s.active[image]; p != nil {
+		p.count++
+		return nil
 	}
-	s.active[image]++
+	_, err := s.pulling.read(image)
+	begun := !errors.Is(err, fs.ErrNotExist)
+	i := intent{typeMeta: typeMeta{intentKind, writtenVersion}, Image: image}
+	if err := s.pulling.write(image, i); err != nil {
+		return fmt.Errorf("record the pull of image %s: %w", image, err)
+	}
+	s.active[image] = &pull{count: 1, uncertain: begun}
 	return nil
 }
 
@@ -67,32 +79,50 @@ func (s *Store) Begin(image string) error {
 func (s *Store) Done(image, id string, by Access) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.addLocked(image, id, by, true); err != nil {
-		if s.active[image]--; s.active[image] <= 0 {
-			delete(s.active, image) // the file stays
-		}
+	p := s.active[image]
+	if p == nil {
+		return fmt.Errorf("record the pull of image %s: %w", image, errNotBegun)
+	}
+	err := s.addLocked(image, id, by, true)
+	p.uncertain = err != nil
+	if endErr := s.endLocked(image, p); endErr != nil {
+		err = errors.Join(err, endErr)
+	}
+	if err != nil {
 		return fmt.Errorf("record the pull of image %s: %w", image, err)
 	}
-	return s.endLocked(image)
+	return nil
 }
 
-// Abandon records that a pull failed.
+// errNotBegun is what Done and Abandon say without Begin.
+var errNotBegun = errors.New("it was not recorded as begun")
+
+// Abandon records that a pull failed. An earlier pull that a crash cut off stays on
+// record: the image may have come by that one.
 func (s *Store) Abandon(image string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.endLocked(image)
+	p := s.active[image]
+	if p == nil {
+		return fmt.Errorf("record the failed pull of image %s: %w", image, errNotBegun)
+	}
+	if err := s.endLocked(image, p); err != nil {
+		return fmt.Errorf("record the failed pull of image %s: %w", image, err)
+	}
+	return nil
 }
 
-func (s *Store) endLocked(image string) error {
-	s.active[image]--
-	if s.active[image] > 0 {
+// endLocked ends one of the pulls of an image. With the last one the image is no longer
+// on record as being pulled, if that is certain.
+func (s *Store) endLocked(image string, p *pull) error {
+	if p.count--; p.count > 0 {
 		return nil
 	}
 	delete(s.active, image)
-	if err := s.pulling.remove(image); err != nil {
-		return fmt.Errorf("record the end of the pull of image %s: %w", image, err)
+	if p.uncertain {
+		return nil
 	}
-	return nil
+	return s.pulling.remove(image)
 }
 
 // addLocked adds access to the record of an image id. With create there is a record
@@ -183,7 +213,7 @@ func (s *Store) look(image, id string) (*record, bool, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, true, err
 	}
-	if s.active[image] > 0 {
+	if s.active[image] != nil {
 		return nil, true, nil
 	}
 	_, err = s.pulling.read(image)
@@ -217,7 +247,7 @@ func (s *Store) Recover(images []Image) error {
 	errs := []error{err}
 	for _, image := range begun {
 		id := find(images, image)
-		if id == "" || s.active[image] > 0 {
+		if id == "" || s.active[image] != nil {
 			continue
 		}
 		if err := s.addLocked(image, id, Access{}, true); err != nil {

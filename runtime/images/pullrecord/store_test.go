@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/nodekit-go/nodekit/internal/leakcheck"
 )
@@ -274,5 +275,125 @@ func TestManyAtOnce(t *testing.T) {
 	w.must(err)
 	if n := len(r.Credentials["web"].Secrets); n != 16 {
 		t.Errorf("%d secrets are on record, want 16", n)
+	}
+}
+
+// A pull that fails says nothing about an earlier one whose end nobody saw.
+func TestFailureAfterACrash(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.store.Begin("web"))
+	w.restart()
+	w.must(w.store.Begin("web"))
+	w.must(w.store.Abandon("web"))
+	w.wantAllowed(false, "web", "sha256:late", "", Access{})
+	w.pull("web", "sha256:late", mine)
+	w.must(w.store.Begin("web"))
+	w.must(w.store.Abandon("web"))
+	if n := w.files("pulling"); n != 0 {
+		t.Errorf("%d pulls are on record as begun", n)
+	}
+}
+
+func TestEndWithoutBegin(t *testing.T) {
+	w := newWorld(t)
+	if err := w.store.Abandon("web"); err == nil {
+		t.Error("Abandon succeeds without Begin")
+	}
+	if err := w.store.Done("web", "sha256:1", mine); err == nil {
+		t.Error("Done succeeds without Begin")
+	}
+	w.wantAllowed(true, "web", "sha256:1", "", Access{})
+}
+
+// Whatever pulls begin, end and are cut off by crashes: a pod may use an image exactly
+// if it needs no credentials, if the pod's were used for it, or if no pull can have
+// brought it.
+func TestRandomPullsAndCrashes(t *testing.T) {
+	const pods = 3
+	names := []string{"web:1", "reg.example/db"}
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		w := &world{T: t, dir: dir}
+		w.restart()
+		m := newModel(names)
+		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
+			image := rapid.SampledFrom(names).Draw(rt, "image")
+			pod := rapid.IntRange(0, pods-1).Draw(rt, "pod")
+			step := rapid.SampledFrom([]string{"begin", "begin", "done", "abandon", "public", "crash"}).Draw(rt, "step")
+			m.step(w, step, image, pod)
+			for _, image := range names {
+				for pod := range pods {
+					got, err := w.store.Allows(image, "id of "+image, Verifier{}, func() (Access, error) { return accessOf(pod), nil })
+					if want := m.allowed(image, pod); err != nil || got != want {
+						rt.Fatalf("after %s of %s by pod %d, use of %s by pod %d is %v, %v, want %v", step, image, pod, image, pod, got, err, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+func accessOf(pod int) Access {
+	name := string(rune('a' + pod))
+	return Access{Secrets: []Secret{sec(name, "hash of "+name)}}
+}
+
+// model is what a Store should know, by image.
+type model map[string]*struct {
+	active    int
+	uncertain bool
+	pulled    bool
+	public    bool
+	pods      map[int]bool
+}
+
+func newModel(names []string) model {
+	m := model{}
+	for _, name := range names {
+		m[name] = &struct {
+			active    int
+			uncertain bool
+			pulled    bool
+			public    bool
+			pods      map[int]bool
+		}{pods: map[int]bool{}}
+	}
+	return m
+}
+
+func (m model) allowed(image string, pod int) bool {
+	i := m[image]
+	return i.public || i.pods[pod] || !i.pulled && i.active == 0 && !i.uncertain
+}
+
+func (m model) step(w *world, step, image string, pod int) {
+	w.Helper()
+	i := m[image]
+	switch {
+	case step == "crash":
+		w.restart()
+		for _, i := range m {
+			i.uncertain = i.uncertain || i.active > 0
+			i.active = 0
+		}
+	case step == "begin":
+		w.must(w.store.Begin(image))
+		i.active++
+	case i.active == 0:
+	case step == "abandon":
+		w.must(w.store.Abandon(image))
+		i.active--
+	default:
+		access := accessOf(pod)
+		if step == "public" {
+			access = Access{Everybody: true}
+			i.public = true
+		}
+		w.must(w.store.Done(image, "id of "+image, access))
+		i.active--
+		i.pulled, i.uncertain, i.pods[pod] = true, false, true
 	}
 }
