@@ -57,8 +57,8 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 // ListContainers returns the containers that match filter, in any state; nil means
 // all. The entries are as the runtime sent them, fields may be missing.
 func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
-	return list(ctx, c, "ListContainers", c.runtime.StreamContainers,
-		&runtimeapi.StreamContainersRequest{Filter: filter}, (*runtimeapi.StreamContainersResponse).GetContainers,
+	return list(ctx, c, "ListContainers",
+		collect(c.runtime.StreamContainers, &runtimeapi.StreamContainersRequest{Filter: filter}, (*runtimeapi.StreamContainersResponse).GetContainers),
 		func() ([]*runtimeapi.Container, error) {
 			resp, err := call(ctx, c, c.op("ListContainers", ""), c.runtime.ListContainers,
 				&runtimeapi.ListContainersRequest{Filter: filter})

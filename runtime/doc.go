@@ -22,7 +22,8 @@
 // and status.Code of google.golang.org/grpc/status gives the matching code.
 //
 // Snapshot and Diff answer which pods changed since the last look, and why. Events
-// are only hints of when to look.
+// are only hints of when to look; Watch gives them over restarts of the runtime, and
+// says when some may be missing.
 //
 // A Client is safe for use by many goroutines. A hung call delays no other call.
 // The socket of a runtime usually belongs to root, so the caller must be root.

@@ -8,8 +8,8 @@ import (
 
 // ListImages returns the images that match filter; nil means all.
 func (c *Client) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
-	return list(ctx, c, "ListImages", c.images.StreamImages,
-		&runtimeapi.StreamImagesRequest{Filter: filter}, (*runtimeapi.StreamImagesResponse).GetImages,
+	return list(ctx, c, "ListImages",
+		collect(c.images.StreamImages, &runtimeapi.StreamImagesRequest{Filter: filter}, (*runtimeapi.StreamImagesResponse).GetImages),
 		func() ([]*runtimeapi.Image, error) {
 			resp, err := call(ctx, c, c.op("ListImages", filter.GetImage().GetImage()), c.images.ListImages,
 				&runtimeapi.ListImagesRequest{Filter: filter})

@@ -62,8 +62,8 @@ func (c *Client) PodSandboxStatus(ctx context.Context, id string, verbose bool) 
 // ListPodSandbox returns the sandboxes that match filter, in any state; nil means
 // all. The entries are as the runtime sent them, fields may be missing.
 func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
-	return list(ctx, c, "ListPodSandbox", c.runtime.StreamPodSandboxes,
-		&runtimeapi.StreamPodSandboxesRequest{Filter: filter}, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes,
+	return list(ctx, c, "ListPodSandbox",
+		collect(c.runtime.StreamPodSandboxes, &runtimeapi.StreamPodSandboxesRequest{Filter: filter}, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes),
 		func() ([]*runtimeapi.PodSandbox, error) {
 			resp, err := call(ctx, c, c.op("ListPodSandbox", ""), c.runtime.ListPodSandbox,
 				&runtimeapi.ListPodSandboxRequest{Filter: filter})

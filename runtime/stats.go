@@ -22,8 +22,8 @@ func (c *Client) ContainerStats(ctx context.Context, id string) (*runtimeapi.Con
 // ListContainerStats returns the usage of the containers that match filter; nil means
 // all. Those that do not run may be among them, without CPU and memory.
 func (c *Client) ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error) {
-	return list(ctx, c, "ListContainerStats", c.runtime.StreamContainerStats,
-		&runtimeapi.StreamContainerStatsRequest{Filter: filter}, (*runtimeapi.StreamContainerStatsResponse).GetContainerStats,
+	return list(ctx, c, "ListContainerStats",
+		collect(c.runtime.StreamContainerStats, &runtimeapi.StreamContainerStatsRequest{Filter: filter}, (*runtimeapi.StreamContainerStatsResponse).GetContainerStats),
 		func() ([]*runtimeapi.ContainerStats, error) {
 			resp, err := call(ctx, c, c.op("ListContainerStats", ""), c.runtime.ListContainerStats,
 				&runtimeapi.ListContainerStatsRequest{Filter: filter})
@@ -47,8 +47,8 @@ func (c *Client) PodSandboxStats(ctx context.Context, id string) (*runtimeapi.Po
 // ListPodSandboxStats returns the usage of the running sandboxes that match filter;
 // nil means all.
 func (c *Client) ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
-	return list(ctx, c, "ListPodSandboxStats", c.runtime.StreamPodSandboxStats,
-		&runtimeapi.StreamPodSandboxStatsRequest{Filter: filter}, (*runtimeapi.StreamPodSandboxStatsResponse).GetPodSandboxStats,
+	return list(ctx, c, "ListPodSandboxStats",
+		collect(c.runtime.StreamPodSandboxStats, &runtimeapi.StreamPodSandboxStatsRequest{Filter: filter}, (*runtimeapi.StreamPodSandboxStatsResponse).GetPodSandboxStats),
 		func() ([]*runtimeapi.PodSandboxStats, error) {
 			resp, err := call(ctx, c, c.op("ListPodSandboxStats", ""), c.runtime.ListPodSandboxStats,
 				&runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
@@ -65,8 +65,8 @@ func (c *Client) ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.Metri
 
 // ListPodSandboxMetrics returns the metrics of all running sandboxes.
 func (c *Client) ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
-	return list(ctx, c, "ListPodSandboxMetrics", c.runtime.StreamPodSandboxMetrics,
-		&runtimeapi.StreamPodSandboxMetricsRequest{}, (*runtimeapi.StreamPodSandboxMetricsResponse).GetPodSandboxMetrics,
+	return list(ctx, c, "ListPodSandboxMetrics",
+		collect(c.runtime.StreamPodSandboxMetrics, &runtimeapi.StreamPodSandboxMetricsRequest{}, (*runtimeapi.StreamPodSandboxMetricsResponse).GetPodSandboxMetrics),
 		func() ([]*runtimeapi.PodSandboxMetrics, error) {
 			resp, err := call(ctx, c, c.op("ListPodSandboxMetrics", ""), c.runtime.ListPodSandboxMetrics,
 				&runtimeapi.ListPodSandboxMetricsRequest{})

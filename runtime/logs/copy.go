@@ -16,7 +16,7 @@ const outputTimeFormat = "2006-01-02T15:04:05.000000000Z07:00"
 // returns nil at the end of the log or of Options.Limit, else the error of ctx, of the
 // log or of w. What there is of the log has been written whenever it waits for more.
 func Copy(ctx context.Context, w io.Writer, f File, opts Options) error {
-	out := &output{w: bufio.NewWriterSize(w, readSize), timestamps: opts.Timestamps, left: -1, atStart: true}
+	out := &output{w: bufio.NewWriterSize(w, readSize), timestamps: opts.Timestamps, left: -1, atStart: true, newline: [1]byte{'\n'}}
 	if opts.Limit > 0 {
 		out.left = opts.Limit
 	}
@@ -46,6 +46,7 @@ type output struct {
 	atStart bool
 	err     error
 	stamp   [len(outputTimeFormat) + 2]byte
+	newline [1]byte
 }
 
 // write reports whether there may be more.
@@ -56,7 +57,7 @@ func (o *output) write(e Entry) bool {
 	}
 	o.put(e.Text)
 	if !e.Partial {
-		o.put([]byte{'\n'})
+		o.put(o.newline[:])
 	}
 	o.atStart = !e.Partial
 	return o.err == nil && o.left != 0

@@ -18,18 +18,18 @@ import (
 )
 
 // follow collects what a follower sees until stop was set.
-func follow(t testing.TB, f logs.File, opts logs.Options) (stop func() string) {
-	t.Helper()
+func follow(tb testing.TB, f logs.File, opts logs.Options) (stop func() string) {
+	tb.Helper()
 	var stopped atomic.Bool
 	opts.Follow = true
 	opts.Running = func(context.Context) (bool, error) { return !stopped.Load(), nil }
 	var b strings.Builder
 	done := make(chan error, 1)
-	go func() { done <- logs.Copy(t.Context(), &b, f, opts) }()
+	go func() { done <- logs.Copy(tb.Context(), &b, f, opts) }()
 	return func() string {
 		stopped.Store(true)
 		if err := <-done; err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 		return b.String()
 	}
@@ -48,7 +48,7 @@ func TestFollow(t *testing.T) {
 		{"a line that is written in two halves", logs.Options{}, func(_ *testing.T, w *writer) {
 			whole := line(3, "3")
 			w.write(whole[:10])
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			w.write(whole[10:])
 		}, "1 2 3"},
 		{"rotated once", logs.Options{}, func(_ *testing.T, w *writer) { w.rotate(5); w.lines(3, 3) }, "1 2 3"},
@@ -78,22 +78,24 @@ func TestFollow(t *testing.T) {
 			defer late.Close()
 			w.rotate(5)
 			w.lines(4, 4)
-			time.Sleep(500 * time.Millisecond)
+			elapse(500 * time.Millisecond)
 			fmt.Fprint(late, line(3, "3"))
 		}, "1 2 4 3"},
 		{"cut by another rotator", logs.Options{}, func(t *testing.T, w *writer) {
+			t.Helper()
 			if err := os.Truncate(w.file.String(), 0); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			w.lines(3, 3)
 		}, "1 2 3"},
 		{"the runtime is slow to reopen", logs.Options{}, func(t *testing.T, w *writer) {
+			t.Helper()
 			if err := os.Rename(w.file.String(), w.file.String()+".20260102-000000"); err != nil {
 				t.Error(err)
 			}
 			w.lines(3, 3)
-			time.Sleep(5 * time.Second)
+			elapse(5 * time.Second)
 			w.lines(4, 4)
 			if err := w.reopen(t.Context()); err != nil {
 				t.Error(err)
@@ -173,16 +175,16 @@ func TestEachLineOnceHoweverTheLogIsRotated(t *testing.T) {
 					want++
 					text := line(want, fmt.Sprint(want))
 					w.write(text[:len(text)/2])
-					time.Sleep(50 * time.Millisecond)
+					elapse(50 * time.Millisecond)
 					w.write(text[len(text)/2:])
 				case "rotate":
 					if info, err := w.out.Stat(); err != nil || info.Size() > 1 {
 						w.rotate(len(steps) + 2)
 					}
 				case "pause":
-					time.Sleep(time.Second)
+					elapse(time.Second)
 				case "blink":
-					time.Sleep(time.Millisecond)
+					elapse(time.Millisecond)
 				}
 			}
 			var all strings.Builder
@@ -225,3 +227,6 @@ func TestFollowersOfABusyLog(t *testing.T) {
 		}
 	}
 }
+
+// elapse lets time pass.
+func elapse(d time.Duration) { <-time.After(d) }

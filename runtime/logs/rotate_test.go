@@ -42,7 +42,7 @@ func TestRotate(t *testing.T) {
 		for n := 2; n <= 8; n++ {
 			w.rotate(4)
 			w.lines(n, n)
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 		}
 		base := time.Now().Local()
 		stamp := func(minutes int) string {
@@ -179,7 +179,7 @@ func TestRotator(t *testing.T) {
 		for n := range 50 {
 			good.lines(n, n)
 			gone.lines(n, n)
-			time.Sleep(time.Second)
+			elapse(time.Second)
 		}
 		if err := <-done; err != nil {
 			t.Error(err)

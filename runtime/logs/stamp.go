@@ -10,21 +10,26 @@ func parseTime(b []byte) (time.Time, bool) {
 	if len(b) <= fraction || b[len(b)-1] != 'Z' {
 		return parseAnyTime(b)
 	}
-	year, ok1 := digits(b[0:4])
-	month, ok2 := digits(b[5:7])
-	day, ok3 := digits(b[8:10])
-	hour, ok4 := digits(b[11:13])
-	minute, ok5 := digits(b[14:16])
-	second, ok6 := digits(b[17:19])
-	nano, ok7 := nanoseconds(b[fraction : len(b)-1])
-	numbers := ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7
-	marks := b[4] == '-' && b[7] == '-' && b[10] == 'T' && b[13] == ':' && b[16] == ':'
+	year, month, day, ok1 := triple(b[:10], 4, '-')
+	hour, minute, second, ok2 := triple(b[11:fraction], 2, ':')
+	nano, ok3 := nanoseconds(b[fraction : len(b)-1])
 	// Days that not every month has are for time.Parse to judge.
-	ranges := month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60
-	if !numbers || !marks || !ranges {
+	inRange := month >= 1 && month <= 12 && day >= 1 && day <= 28 && hour < 24 && minute < 60 && second < 60
+	if !ok1 || !ok2 || !ok3 || b[10] != 'T' || !inRange {
 		return parseAnyTime(b)
 	}
 	return time.Date(year, time.Month(month), day, hour, minute, second, nano, time.UTC), true
+}
+
+// triple reads three numbers with marks between them, the first of n digits, the others
+// of two.
+//
+//nolint:revive // Four results read better here than an array.
+func triple(b []byte, n int, mark byte) (x, y, z int, ok bool) {
+	x, ok1 := digits(b[:n])
+	y, ok2 := digits(b[n+1 : n+3])
+	z, ok3 := digits(b[n+4 : n+6])
+	return x, y, z, ok1 && ok2 && ok3 && b[n] == mark && b[n+3] == mark
 }
 
 func parseAnyTime(b []byte) (time.Time, bool) {

@@ -121,8 +121,7 @@ func (r *reader) dropBeforeTail() error {
 		return nil
 	}
 	left := *r.opts.Tail
-	for i := len(r.segments) - 1; i >= 0; i-- {
-		s := r.segments[i]
+	for i, s := range slices.Backward(r.segments) {
 		found, err := s.lastLines(left, r.opts.wants)
 		if err != nil && s.stamp == "" {
 			return fmt.Errorf("look for the last lines of the log: %w", err)

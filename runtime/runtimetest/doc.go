@@ -1,12 +1,12 @@
 // Package runtimetest is a container runtime for tests: a real gRPC server of CRI v1
 // that keeps sandboxes, containers and images in memory and can be told to misbehave.
 //
-// It behaves as containerd does: names are reserved until their owner is removed, a
-// created container does not run, stopping and removing twice is no error, a removed
-// sandbox takes its containers along, an unknown image is a nil image. It runs no
-// processes and pulls nothing. Streams of exec, attach and port-forward are served by
-// runtimetest/streaming, which is apart because it is heavy. It is not a mock: there is
-// nothing to expect beforehand.
+// It behaves as containerd does, or as another Kind: names are reserved until their
+// owner is removed, a created container does not run, stopping and removing twice is no
+// error, a removed sandbox takes its containers along, an unknown image is a nil image.
+// It runs no processes and pulls nothing. Streams of exec, attach and port-forward are
+// served by runtimetest/streaming, which is apart because it is heavy. It is not a mock:
+// there is nothing to expect beforehand.
 //
 // The smallest use:
 //

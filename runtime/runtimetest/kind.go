@@ -1,6 +1,7 @@
 package runtimetest
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -49,12 +50,9 @@ func (k Kind) stopsUnknown() bool { return k == Containerd24 || k == CRIO }
 
 // lacks reports whether the runtime does not have a call.
 func (c Config) lacks(rpc string) bool {
-	for _, name := range c.Lacks {
-		if name == rpc {
-			return true
-		}
-	}
 	switch {
+	case slices.Contains(c.Lacks, rpc):
+		return true
 	case strings.HasPrefix(rpc, "Stream"):
 		return !c.Kind.streamsLists()
 	case c.Kind == Containerd16:
