@@ -45,6 +45,8 @@ type Machine struct {
 	NUMA []NUMANode
 	// Cgroups says which control groups are mounted.
 	Cgroups Cgroups
+	// AppArmor says that the kernel confines processes by AppArmor.
+	AppArmor bool
 	// Info is what a node's status tells of the machine. The versions of the kubelet
 	// and the runtime are for the caller to fill in.
 	Info corev1.NodeSystemInfo
@@ -105,6 +107,7 @@ func read(cfg Config, sizeOf func(path string) (int64, error)) (Machine, error) 
 		{"process numbers", func() (err error) { m.PIDs, err = readPIDs(t); return err }},
 		{"NUMA nodes", func() (err error) { m.NUMA, err = readNUMA(t); return err }},
 		{"control groups", func() (err error) { m.Cgroups, err = readCgroups(t); return err }},
+		{"AppArmor", func() (err error) { m.AppArmor, err = readAppArmor(t); return err }},
 		{"identity", func() (err error) { m.Info, err = readInfo(t); return err }},
 	} {
 		if err := step.read(); err != nil {

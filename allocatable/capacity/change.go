@@ -49,6 +49,7 @@ func (m Machine) properties() map[string]string {
 		"machine ID":     m.Info.MachineID,
 		"system UUID":    m.Info.SystemUUID,
 		"OS image":       m.Info.OSImage,
+		"AppArmor":       strconv.FormatBool(m.AppArmor),
 		"cgroups":        fmt.Sprint(m.Cgroups.Mode, " ", m.Cgroups.Controllers),
 	}
 	resources := m.Resources(0)

@@ -76,3 +76,10 @@ func unquote(s string) string {
 	}
 	return strings.NewReplacer(`\"`, `"`, `\$`, `$`, "\\`", "`", `\\`, `\`).Replace(s)
 }
+
+// readAppArmor asks the module's parameter
+// (https://docs.kernel.org/admin-guide/LSM/apparmor.html).
+func readAppArmor(t tree) (bool, error) {
+	enabled, err := t.optional("/sys/module/apparmor/parameters/enabled")
+	return enabled == "Y", err
+}

@@ -312,3 +312,11 @@ func TestVerdictNames(t *testing.T) {
 		t.Errorf("verdict %q", got)
 	}
 }
+
+func TestRequested(t *testing.T) {
+	got := Requested([]*corev1.Pod{newPod("a", []string{"cpu", "100m"}), newPod("b", []string{"cpu", "1", "memory", "1Gi"}), newPod("c", nil)})
+	want := resources("cpu", "1100m", "memory", "1Gi", "pods", "3")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requested (-want +got):\n%s", diff)
+	}
+}

@@ -104,6 +104,19 @@ func requests(pod *corev1.Pod) corev1.ResourceList {
 	return list
 }
 
+// Requested returns what pods hold of a node together, their number among it.
+func Requested(pods []*corev1.Pod) corev1.ResourceList {
+	sum := corev1.ResourceList{}
+	for _, pod := range pods {
+		for name, q := range requests(pod) {
+			total := sum[name].DeepCopy()
+			total.Add(q)
+			sum[name] = total
+		}
+	}
+	return sum
+}
+
 // order returns the names of a list in the order in which they are reported.
 func order(list corev1.ResourceList) []corev1.ResourceName {
 	first := []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
