@@ -34,7 +34,7 @@ func LoadFiles(path, dropIns string, honoured []string) (*kubeletv1beta1.Kubelet
 	if dropIns != "" {
 		more, err := dropInPaths(dropIns)
 		if err != nil {
-			return nil, nil, fmt.Errorf("list drop-ins of the kubelet configuration: %w", err)
+			return nil, nil, fmt.Errorf("list drop-ins of the kubelet configuration in %s: %w", dropIns, err)
 		}
 		paths = append(paths, more...)
 	}

@@ -16,10 +16,11 @@ import (
 
 // options are the flags.
 type options struct {
-	config, hostname, root string
-	takeOver, version      bool
-	level                  logLevel
-	logFormat              string
+	config, configDir string
+	hostname, root    string
+	takeOver, version bool
+	level             logLevel
+	logFormat         string
 }
 
 // parse reads the flags; an error says which one is wrong.
@@ -29,6 +30,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.SetOutput(usage)
 	f.SortFlags = false
 	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); required")
+	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration, *.conf, in the order of their paths")
 	f.StringVar(&o.hostname, "hostname-override", "", "`name` of the node; default: the host's name in lower case")
 	f.StringVar(&o.root, "root-dir", podspec.DefaultRoot, "`directory` of the kubelet's own data")
 	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
@@ -45,7 +47,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	case f.NArg() > 0:
 		return nil, fmt.Errorf("unexpected argument %q; see --help", f.Arg(0))
 	case o.version:
-	case o.config == "":
+	case o.config == "" && o.configDir == "":
 		return nil, fmt.Errorf("--config is missing, want a file with a KubeletConfiguration; see --help")
 	}
 	return o, nil

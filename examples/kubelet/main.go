@@ -67,17 +67,17 @@ func run(args []string, stdout, stderr io.Writer) error {
 // load reads the configuration. What in it has no effect is logged, what is wrong is
 // the error, both with their lines.
 func (o *options) load(log *slog.Logger) (*kubeletconfig.KubeletConfiguration, error) {
-	cfg, problems, err := config.LoadFile(o.config, node.Honoured())
+	cfg, problems, err := config.LoadFiles(o.config, o.configDir, node.Honoured())
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range problems {
 		if p.Severity == config.Warning {
-			log.Warn("configuration", "file", o.config, "problem", p.String())
+			log.Warn("configuration", "problem", p.String())
 		}
 	}
 	if err := config.Err(problems); err != nil {
-		return nil, fmt.Errorf("configuration %s:\n%w", o.config, err)
+		return nil, fmt.Errorf("configuration:\n%w", err)
 	}
 	return cfg, nil
 }

@@ -23,6 +23,10 @@ func TestRunRefuses(t *testing.T) {
 	}
 	broken := file("broken.yaml", head+"staticPodPath: /manifests\nhealtzPort: 1\nfileCheckFrequency: -1s\n")
 	good := file("good.yaml", head)
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dropIn := file("d/10.conf", head+"podsPerCore: -1\n")
 	tests := []struct {
 		name string
 		args []string
@@ -35,6 +39,8 @@ func TestRunRefuses(t *testing.T) {
 		{name: "format", args: []string{"--config", good, "--log-format", "xml"}, want: []string{"--log-format", "xml", "text or json"}},
 		{name: "missing file", args: []string{"--config", filepath.Join(dir, "none")}, want: []string{filepath.Join(dir, "none")}},
 		{name: "problems with lines", args: []string{"--config", broken}, want: []string{broken, "line 4: healtzPort: unknown field", "line 5: fileCheckFrequency"}},
+		{name: "problems of a drop-in", args: []string{"--config", good, "--config-dir", filepath.Dir(dropIn)}, want: []string{dropIn, "line 3: podsPerCore: is -1"}},
+		{name: "missing drop-ins", args: []string{"--config", good, "--config-dir", filepath.Join(dir, "none")}, want: []string{"drop-ins", filepath.Join(dir, "none")}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,7 +78,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	if err := run([]string{"--help"}, &out, &log); err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range []string{"config", "hostname-override", "root-dir", "version", "take-over", "log-level", "log-format"} {
+	for _, flag := range []string{"config", "config-dir", "hostname-override", "root-dir", "version", "take-over", "log-level", "log-format"} {
 		if !strings.Contains(log.String(), "--"+flag) {
 			t.Errorf("help has no --%s:\n%s", flag, &log)
 		}

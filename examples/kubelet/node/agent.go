@@ -25,12 +25,12 @@ type agent struct {
 	log     *slog.Logger
 	catalog *catalog
 	memory  *memory
-	// seen beats when the runtime answers.
-	seen    *pulse
 	runtime Runtime
 	source  Source
 	syncer  *podsync.Syncer
 	pool    *podworker.Pool
+	// admissions are the pods that hold resources.
+	admissions *admissions
 	// probing is nil if this Node runs no probes.
 	probing *probing
 	// own has the agent's id and whether it takes over; see ownership.
@@ -42,6 +42,8 @@ type agent struct {
 
 // told is what has been logged, so that only changes are.
 type told struct {
+	// seen beats when the runtime answers.
+	seen *pulse
 	// noted beats when a status could be written.
 	noted pulse
 	// ready beats when the runtime says it is ready.
@@ -66,11 +68,12 @@ func newAgent(n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, er
 		log:     n.log,
 		catalog: n.catalog,
 		memory:  mem,
-		seen:    &n.runtimeSeen,
 		runtime: rt,
 		source:  n.source,
 		own:     ownership{instance: sync.Node.Instance, takeOver: n.cfg.TakeOver},
-		told:    told{conditions: map[string]bool{}},
+		told:    told{seen: &n.runtimeSeen, conditions: map[string]bool{}},
+
+		admissions: newAdmissions(n.admissionNode),
 	}
 	sync.OnStatus = a.setStatus
 	sync.OnEvent = a.tell
@@ -123,6 +126,7 @@ func (a *agent) deliver(set staticpods.Set) {
 		a.collect(a.snapshot.Load())
 	}
 	a.pool.Retain(a.retained(changed))
+	a.admit(changed)
 	for _, pod := range changed {
 		a.remember(pod)
 		a.pool.Update(a.recall(pod))
@@ -254,8 +258,9 @@ func (a *agent) tellOf(pod string, uid types.UID, e podsync.Event) {
 	log.Info("event", "reason", e.Reason, "message", e.Message)
 }
 
-// cleaner is the Syncer with steps of the agent's own: the probes end with the pod,
-// and of pods that nobody wants any more nothing is kept. They are done in the pod's
+// cleaner is the Syncer with steps of the agent's own: a pod starts when the node
+// takes it, the probes end with the pod, and of pods that nobody wants any more nothing
+// is kept. They are done in the pod's
 // worker, so that they never meet a new life of the same pod.
 type cleaner struct {
 	podworker.Syncer
@@ -265,7 +270,11 @@ type cleaner struct {
 // SyncTerminating ends the probes that could have a container stopped, then stops all.
 func (c cleaner) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podworker.Termination) error {
 	c.agent.probing.terminate(pod.UID)
-	return c.Syncer.SyncTerminating(ctx, pod, t)
+	if err := c.Syncer.SyncTerminating(ctx, pod, t); err != nil {
+		return err
+	}
+	c.agent.releaseIf(func(uid types.UID) bool { return uid == pod.UID })
+	return nil
 }
 
 // SyncTerminated cleans up, and forgets the pod if it is not wanted.

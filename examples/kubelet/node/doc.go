@@ -3,8 +3,9 @@
 // examples/kubelet is a main around it.
 //
 // It is the wiring of nodekit's packages, and shows that their types fit:
-// allocatable/config for the configuration, staticpods for the manifests, podworker
-// and podsync for the pods, probes for their probes, runtime for CRI. Every part can
+// allocatable for the configuration and the machine's resources, staticpods for the
+// manifests, podworker with podsync and admission for the pods, probes for their
+// probes, runtime for CRI. Every part can
 // be replaced in Config. It talks to no API server.
 //
 //	n, err := node.New(node.Config{Kubelet: kubelet, Name: "node-a"})

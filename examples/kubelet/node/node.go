@@ -16,7 +16,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/nodekit-go/nodekit/allocatable/capacity"
 	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/podworker/admission"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/probes"
@@ -77,6 +79,9 @@ type Config struct {
 	Probes Probes
 	// Cgroups removes the cgroups of pods; nil: in the hierarchies of this machine.
 	Cgroups podsync.Cgroups
+	// Machine says where the resources of the machine are read; empty fields: this
+	// machine, the filesystem of Root, as often as a kubelet.
+	Machine capacity.Config
 	// Host describes the machine to pods; its fields Name, Root, Logs, Cgroups and
 	// Instance are filled in. nil: this machine.
 	Host *podspec.Node
@@ -130,6 +135,8 @@ type Node struct {
 	// runtimeSeen beats when the runtime answers.
 	runtimeSeen pulse
 	agent       lateAgent
+	resources   lateResources
+	sysctls     admission.Sysctls
 }
 
 // New returns a Node. It does nothing yet.
@@ -169,6 +176,9 @@ func (n *Node) Run(ctx context.Context) error {
 	if mem.statuses, err = openStatuses(filepath.Join(n.cfg.Root, statusDir)); err != nil {
 		n.log.Warn("what was told of some pods before is not known; their containers are unready until their probes succeed", "err", err)
 	}
+	if err := n.readMachine(); err != nil {
+		return err
+	}
 	instance, err := readInstance(n.cfg.Root)
 	if err != nil {
 		return err
@@ -178,6 +188,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.serve(ctx, g); err != nil {
 		return err
 	}
+	g.Go(func() error { return n.watchMachine(ctx) })
 	g.Go(func() error { return n.work(ctx, instance, mem) })
 	err = g.Wait()
 	n.log.Info("kubelet has stopped; its pods keep running")

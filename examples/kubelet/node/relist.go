@@ -71,7 +71,7 @@ func (a *agent) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	changed := a.seen.beat(time.Now(), err)
+	changed := a.told.seen.beat(time.Now(), err)
 	if err != nil {
 		if changed {
 			a.log.Warn("container runtime does not answer; its pods are left as they are", "err", err)

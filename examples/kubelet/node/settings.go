@@ -32,12 +32,17 @@ func Honoured() []string {
 		"fileCheckFrequency",
 		"healthzBindAddress",
 		"healthzPort",
+		"kubeReserved",
+		"maxPods",
 		"podLogsDir",
+		"podsPerCore",
+		"reservedSystemCPUs",
 		"resolvConf",
 		"runtimeRequestTimeout",
 		"seccompDefault",
 		"staticPodPath",
 		"syncFrequency",
+		"systemReserved",
 	}
 }
 

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/podworker"
+	"github.com/nodekit-go/nodekit/podworker/admission"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// askAgain is the time after which a pod that could not start yet is asked about
+// again. It is asked sooner when another pod ends or the machine changes.
+const askAgain = 10 * time.Second
+
+// admissions are the pods that hold resources of the node, and those that wait for
+// some.
+type admissions struct {
+	node func() admission.Node
+
+	mu       sync.Mutex // guards the fields below, also while it is decided
+	admitted map[types.UID]*corev1.Pod
+	waiting  map[types.UID]bool
+}
+
+func newAdmissions(node func() admission.Node) *admissions {
+	return &admissions{node: node, admitted: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]bool{}}
+}
+
+// ask decides about a pod. One that was admitted, or runs already, is not asked about
+// again.
+func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d := admission.Decision{Verdict: admission.Admitted}
+	if a.admitted[pod.UID] == nil && !runs {
+		d = admission.Admit(pod, a.activeLocked(), a.node())
+	}
+	delete(a.waiting, pod.UID)
+	switch d.Verdict {
+	case admission.Admitted:
+		a.admitted[pod.UID] = pod
+	case admission.NotYet, admission.Preempt:
+		a.waiting[pod.UID] = true
+	case admission.Never:
+	}
+	return d
+}
+
+// release takes back what pods held, and returns those that wait.
+func (a *admissions) release(gone func(types.UID) bool) []types.UID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.admitted, func(uid types.UID, _ *corev1.Pod) bool { return gone(uid) })
+	maps.DeleteFunc(a.waiting, func(uid types.UID, _ bool) bool { return gone(uid) })
+	return slices.Collect(maps.Keys(a.waiting))
+}
+
+// active returns the pods that hold resources.
+func (a *admissions) active() []*corev1.Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.activeLocked()
+}
+
+func (a *admissions) activeLocked() []*corev1.Pod { return slices.Collect(maps.Values(a.admitted)) }
+
+// admissionNode describes the node to the decision.
+func (n *Node) admissionNode() admission.Node {
+	r := n.resources.p.Load()
+	return admission.Node{Node: n.object(), AppArmor: r.machine.AppArmor, Sysctls: n.sysctls}
+}
+
+// runs reports whether the runtime has anything of a pod.
+func (a *agent) runs(uid types.UID) bool {
+	snap := a.snapshot.Load()
+	return snap != nil && snap.Pods[uid] != nil
+}
+
+// admit asks about new pods: first about those that run, then about the others in the
+// order of the set, so that the same of them start each time when there is no room
+// for all. Those of an earlier set that never started give back what they held. The
+// answers come again when the pods' workers ask.
+func (a *agent) admit(pods []*corev1.Pod) {
+	a.releaseIf(func(uid types.UID) bool {
+		s, known := a.pool.State(uid)
+		return !a.catalog.wants(uid) && (!known || s.Done())
+	})
+	for _, running := range []bool{true, false} {
+		for _, pod := range pods {
+			if a.runs(pod.UID) == running {
+				a.admissions.ask(pod, running)
+			}
+		}
+	}
+}
+
+// releaseIf takes back what pods held that are gone, and has those that wait asked
+// about again.
+func (a *agent) releaseIf(gone func(types.UID) bool) {
+	for _, uid := range a.admissions.release(gone) {
+		a.pool.Wake(uid)
+	}
+}
+
+// wakeWaiting has the pods that wait asked about again.
+func (a *agent) wakeWaiting() { a.releaseIf(func(types.UID) bool { return false }) }
+
+// Sync starts a pod, if the node takes it.
+func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, error) {
+	a := c.agent
+	d := a.admissions.ask(pod, a.runs(pod.UID))
+	log := a.log.With("pod", fullName(pod), "uid", string(pod.UID))
+	switch d.Verdict {
+	case admission.Admitted:
+		return c.Syncer.Sync(ctx, pod)
+	case admission.Never:
+		log.Warn("pod is refused", "reason", d.Reason, "message", d.Message)
+		a.pool.Terminate(pod.UID, podworker.Termination{Phase: corev1.PodFailed, Reason: d.Reason, Message: d.Message})
+		return podworker.Outcome{}, nil
+	case admission.Preempt:
+		d.Reason, d.Message = admission.ReasonPreempting, "waits until the pods that it preempts have ended"
+		for _, victim := range d.Victims {
+			a.preempt(victim, pod)
+		}
+	case admission.NotYet:
+	}
+	if last, _ := a.catalog.status(pod.UID); last.Reason != d.Reason {
+		log.Warn("pod cannot start yet", "reason", d.Reason, "message", d.Message)
+	}
+	a.setStatus(pod, corev1.PodStatus{
+		Phase: corev1.PodPending, Reason: d.Reason, Message: d.Message, QOSClass: podstatus.QOSClass(pod), ObservedGeneration: pod.Generation,
+	})
+	return podworker.Outcome{Again: askAgain}, nil
+}
+
+// preempt ends a pod for a more important one.
+func (a *agent) preempt(victim, pod *corev1.Pod) {
+	if a.ending(victim.UID) {
+		return
+	}
+	a.log.Warn("pod is preempted", "pod", fullName(victim), "uid", string(victim.UID), "for", fullName(pod))
+	a.pool.Terminate(victim.UID, podworker.Termination{
+		Phase: corev1.PodFailed, Reason: admission.ReasonPreempting, Message: admission.MessagePreempting,
+		Conditions: []corev1.PodCondition{{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
+			Message: admission.MessagePreempting, LastTransitionTime: metav1.Now(),
+		}},
+	})
+}
