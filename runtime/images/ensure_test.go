@@ -108,6 +108,7 @@ func TestReasonsOfTheRuntime(t *testing.T) {
 		{"registry", "PullImage", status.Error(codes.Unknown, "RegistryUnavailable: no route"), "RegistryUnavailable after 10s", "image pull failed for web:1 because the registry is unavailable: no route"},
 		{"signature", "PullImage", status.Error(codes.Unknown, "SignatureValidationFailed: no key"), "SignatureValidationFailed after 10s", "image pull failed for web:1 because the signature validation failed: no key"},
 		{"elsewhere in the text", "PullImage", status.Error(codes.Unknown, "not RegistryUnavailable"), "ErrImagePull after 10s", "not RegistryUnavailable"},
+		{"a code that says something", "PullImage", status.Error(codes.PermissionDenied, "no"), "ErrImagePull after 10s", "PullImage web:1: PermissionDenied: no"},
 		{"status", "ImageStatus", status.Error(codes.Unknown, "broken"), "ImageInspectError after 0s", `Failed to inspect image "web:1": broken`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,9 +121,33 @@ func TestReasonsOfTheRuntime(t *testing.T) {
 					t.Fatalf("error is %v, want %s", err, c.text)
 				}
 				w.want(w.ensure(pod("b"), "web:1", ""), c.want)
+				if c.rpc == "ImageStatus" {
+					w.wantPulls(0)
+				}
 			})
 		})
 	}
+}
+
+func TestStatusOfTheImageFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, images.Config{}, runtimetest.Image{Name: "web:1", Pull: &runtimetest.Pull{}})
+		w.server.Inject("ImageStatus", runtimetest.Fault{Times: 1, Err: status.Error(codes.Unknown, "broken")})
+		w.want(w.ensure(pod("a"), "web:1", ""), "ImageInspectError after 0s")
+		w.wantEvents(`a Warning InspectFailed: Failed to inspect image "web:1": broken`, `a Warning Failed: Error: ImageInspectError`)
+		// Who has gone is told nothing.
+		w.server.Inject("ImageStatus", runtimetest.Fault{Times: 1, Hang: true})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w.want(w.ensureCtx(ctx, pod("a"), "web:1", ""), "context deadline exceeded")
+		w.wantEvents()
+		// Some runtimes say so when they do not have it.
+		w.server.Inject("ImageStatus", runtimetest.Fault{Times: 1, Err: status.Error(codes.NotFound, "no such image")})
+		w.want(w.ensure(pod("a"), "web:1", ""), "ok")
+		if got := w.asked[len(w.asked)-1].Policy; got != corev1.PullIfNotPresent {
+			t.Errorf("policy is told as %q, want the default", got)
+		}
+	})
 }
 
 // A runtime that has pulled an image and then does not know it is not trusted.
@@ -182,6 +207,17 @@ func TestQPS(t *testing.T) {
 			w.want(w.ensure(pod(string(rune('f'+i))), "web:1", corev1.PullAlways), want)
 		}
 		w.wantPulls(5)
+	})
+}
+
+func TestBurstOfOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, images.Config{QPS: 0.5, Burst: 1})
+		for i, want := range []string{"ok", "ErrImagePull after 10s"} {
+			w.want(w.ensure(pod(string(rune('a'+i))), "web:1", corev1.PullAlways), want)
+		}
+		elapse(2 * time.Second)
+		w.want(w.ensure(pod("c"), "web:1", corev1.PullAlways), "ok")
 	})
 }
 

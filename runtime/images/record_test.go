@@ -1,8 +1,11 @@
 package images_test
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -139,6 +142,32 @@ func TestUndescribedImageIsNobodys(t *testing.T) {
 		w.want(w.ensure(pod("b"), private, corev1.PullNever), "ErrImageNeverPull after 0s")
 		w.want(w.ensure(pod("a", "mine"), private, ""), "ok")
 		w.wantPulls(2)
+	})
+}
+
+// A record that cannot be read is logged and set right by a pull.
+func TestBrokenRecord(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := newWorld(t, images.Config{Records: openStore(t, dir), Log: slog.New(slog.NewTextHandler(&log, nil))}, runtimetest.Image{Name: private, Pull: &runtimetest.Pull{}})
+		w.want(w.ensure(pod("a"), private, ""), "ok")
+		files, err := filepath.Glob(filepath.Join(dir, "pulled", "*"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("records are %q, %v, want one", files, err)
+		}
+		if log.Len() > 0 {
+			t.Errorf("log is %s", log.String())
+		}
+		if err := os.WriteFile(files[0], []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.want(w.ensure(pod("b"), private, ""), "ok")
+		w.wantPulls(2)
+		if !strings.Contains(log.String(), "record of image pulls is of no use") {
+			t.Errorf("log is %q, want the record in it", log.String())
+		}
+		w.want(w.ensure(pod("c"), private, corev1.PullNever), "ok")
 	})
 }
 

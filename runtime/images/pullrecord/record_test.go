@@ -61,6 +61,8 @@ func TestAdd(t *testing.T) {
 		{name: "first", more: Access{Secrets: []Secret{sec("a", "1")}}, want: Access{Secrets: []Secret{sec("a", "1")}}},
 		{name: "sorted", old: Access{Secrets: []Secret{sec("b", "1")}}, more: Access{Secrets: []Secret{sec("a", "1")}}, want: Access{Secrets: []Secret{sec("a", "1"), sec("b", "1")}}},
 		{name: "changed", old: Access{Secrets: []Secret{sec("a", "1")}}, more: Access{Secrets: []Secret{sec("a", "2")}}, want: Access{Secrets: []Secret{sec("a", "2")}}},
+		{name: "same name elsewhere", old: Access{Secrets: []Secret{{UID: "1", Namespace: "a", Name: "s", Hash: "x"}}}, more: Access{Secrets: []Secret{{UID: "1", Namespace: "b", Name: "s", Hash: "x"}}}, want: Access{Secrets: []Secret{{UID: "1", Namespace: "a", Name: "s", Hash: "x"}, {UID: "1", Namespace: "b", Name: "s", Hash: "x"}}}},
+		{name: "same name made anew", old: Access{Secrets: []Secret{{UID: "1", Namespace: "a", Name: "s", Hash: "x"}}}, more: Access{Secrets: []Secret{{UID: "2", Namespace: "a", Name: "s", Hash: "x"}}}, want: Access{Secrets: []Secret{{UID: "1", Namespace: "a", Name: "s", Hash: "x"}, {UID: "2", Namespace: "a", Name: "s", Hash: "x"}}}},
 		{name: "known", old: Access{Secrets: []Secret{sec("a", "1")}}, more: Access{Secrets: []Secret{sec("a", "1")}}, want: Access{Secrets: []Secret{sec("a", "1")}}, same: true},
 		{name: "everybody", old: Access{Secrets: []Secret{sec("a", "1")}}, more: Access{Everybody: true}, want: Access{Everybody: true}},
 		{name: "everybody stays", old: Access{Everybody: true}, more: Access{Secrets: []Secret{sec("a", "1")}}, want: Access{Everybody: true}, same: true},

@@ -165,6 +165,15 @@ func TestUnreadableRecordAllowsNothing(t *testing.T) {
 	}
 }
 
+func TestHugeFileIsNotRead(t *testing.T) {
+	w := newWorld(t)
+	w.pull("web", "sha256:1", Access{Everybody: true})
+	w.must(os.Truncate(w.store.pulled.path("sha256:1"), maxFile+1))
+	if ok, err := w.store.Allows("web", "sha256:1", Verifier{}, nil); ok || err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("Allows gives %v, %v, want an error about the size", ok, err)
+	}
+}
+
 // A file of the kubelet of Kubernetes 1.35 or later.
 func TestRecordsOfTheKubelet(t *testing.T) {
 	w := newWorld(t)
@@ -206,10 +215,14 @@ func TestCredentialsAreAskedForWhenNeeded(t *testing.T) {
 	w := newWorld(t)
 	w.pull("web", "sha256:1", Access{Everybody: true})
 	w.pull("db", "sha256:2", mine)
+	w.pull("lost", "sha256:3", Access{})
 	boom := errors.New("boom")
 	asked := 0
 	access := func() (Access, error) { asked++; return Access{}, boom }
 	if ok, err := w.store.Allows("web", "sha256:1", Verifier{}, access); !ok || err != nil || asked != 0 {
+		t.Errorf("Allows gives %v, %v after %d questions", ok, err, asked)
+	}
+	if ok, err := w.store.Allows("lost", "sha256:3", Verifier{}, access); ok || err != nil || asked != 0 {
 		t.Errorf("Allows gives %v, %v after %d questions", ok, err, asked)
 	}
 	if ok, err := w.store.Allows("db", "sha256:2", Verifier{}, access); ok || !errors.Is(err, boom) || asked != 1 {
@@ -233,6 +246,22 @@ func TestPrune(t *testing.T) {
 		t.Errorf("%d records, want that of the image that is there, and the broken one", n)
 	}
 	w.wantAllowed(true, "web", "sha256:1", AlwaysVerify, mine)
+}
+
+// What others put there is left alone.
+func TestForeignFiles(t *testing.T) {
+	w := newWorld(t)
+	w.pull("web", "sha256:1", mine)
+	for _, folder := range []string{"pulling", "pulled"} {
+		w.must(os.WriteFile(filepath.Join(w.dir, folder, "README"), nil, 0o600))
+		w.must(os.WriteFile(filepath.Join(w.dir, folder, "sha256-0.tmp"), nil, 0o600))
+		w.must(os.Mkdir(filepath.Join(w.dir, folder, "sha256-0"), 0o700))
+	}
+	w.must(w.store.Recover(nil))
+	w.must(w.store.Prune(nil, time.Now().Add(time.Minute)))
+	if pulling, pulled := w.files("pulling"), w.files("pulled"); pulling != 3 || pulled != 3 {
+		t.Errorf("%d and %d files are left, want the 3 foreign ones each", pulling, pulled)
+	}
 }
 
 func TestFailedWriteKeepsTheIntent(t *testing.T) {
