@@ -63,7 +63,7 @@ func (a *Attachment) validate() error {
 	}
 	for _, arg := range a.Args {
 		if arg.Key == "" || strings.ContainsAny(arg.Key, ";=\x00") || strings.ContainsAny(arg.Value, ";\x00") {
-			return fmt.Errorf("Args: %q=%q cannot be passed in CNI_ARGS: the key is empty, or one of ; and = is in it", arg.Key, arg.Value)
+			return fmt.Errorf("argument %q=%q cannot be passed in CNI_ARGS: the key is empty, or one of ; and = is in it", arg.Key, arg.Value)
 		}
 	}
 	if strings.Contains(a.NetNS, "\x00") {

@@ -46,7 +46,7 @@ func (c *chain) del(ctx context.Context, result json.RawMessage) error {
 	if !c.network.atLeast("0.4.0") {
 		result = nil // https://github.com/containernetworking/cni/blob/spec-v0.4.0/SPEC.md brought it
 	}
-	for i := len(c.network.Plugins) - 1; i >= 0; i-- {
+	for i := range slices.Backward(c.network.Plugins) {
 		if _, err := c.call(ctx, "DEL", i, extras{prev: result, args: c.args}); err != nil {
 			return err
 		}

@@ -148,11 +148,16 @@ func (m *machine) Open(_ context.Context, name string) (diskFile, error) {
 }
 
 func (m *machine) Peek(name string) ([]byte, error) {
-	f, err := m.Open(context.Background(), name)
-	if err != nil {
-		return nil, err
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	data, ok := m.files[name]
+	switch {
+	case !m.step():
+		return nil, errDead
+	case !ok:
+		return nil, fs.ErrNotExist
 	}
-	return f.Read()
+	return data, nil
 }
 
 func (m *machine) Remove(name string) error {
@@ -216,7 +221,7 @@ func (f *modelFile) Write(data []byte, offset int64) error {
 }
 
 func (f *modelFile) Inherit() *os.File { return nil }
-func (f *modelFile) Close() error      { return nil }
+func (f *modelFile) Close()            {}
 
 // TestDeathAtAnyStep kills the process at random steps of random operations, and
 // cuts the power at times. A new process that gets a GC must find and remove

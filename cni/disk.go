@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,7 +25,8 @@ type disk interface {
 	Open(ctx context.Context, name string) (diskFile, error)
 	// Peek reads a file without its lock. It fails with fs.ErrNotExist.
 	Peek(name string) ([]byte, error)
-	// Remove takes a file away. Its name may be back after a power cut.
+	// Remove takes a file away, which its caller has open. It may be back after a power
+	// cut.
 	Remove(name string) error
 	// Names lists the files.
 	Names() ([]string, error)
@@ -38,7 +40,7 @@ type diskFile interface {
 	// Inherit returns the descriptor whose lock lives on in processes that get it, nil
 	// if there is none.
 	Inherit() *os.File
-	Close() error
+	Close()
 }
 
 type holdMode int
@@ -49,7 +51,7 @@ const (
 )
 
 const (
-	// lockFile is in the state directory; no record has such a name.
+	// lockFile is in the state directory; no record's name begins like it.
 	lockFile = "@lock"
 	// maxRecord is far above what a network configuration and a result take.
 	maxRecord = 16 << 20
@@ -60,6 +62,12 @@ type folder struct {
 	dir string
 	// patience is how long another process may hold a lock before it counts as stuck.
 	patience time.Duration
+	// sorted is set when the names have been put right after a power cut.
+	sorted *atomic.Bool
+}
+
+func newFolder(dir string, patience time.Duration) folder {
+	return folder{dir: filepath.Clean(dir), patience: patience, sorted: &atomic.Bool{}}
 }
 
 func (f folder) path(name string) string { return filepath.Join(f.dir, name) }
@@ -80,6 +88,10 @@ func (f folder) Hold(ctx context.Context, mode holdMode) (func(), error) {
 		file.Close()
 		return nil, err
 	}
+	if err := f.sortOut(); err != nil {
+		file.Close()
+		return nil, err
+	}
 	return func() { file.Close() }, nil
 }
 
@@ -91,16 +103,33 @@ func (f folder) make() error {
 	return syncDir(filepath.Dir(f.dir))
 }
 
-// Create implements disk.
+// Create implements disk. It takes a spare file where there is one.
 func (f folder) Create(ctx context.Context, name string) (diskFile, error) {
-	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
+	for {
+		taken, err := f.takeSpare(name)
+		if err != nil {
+			return nil, err
+		}
+		flags := os.O_RDWR | unix.O_NOFOLLOW
+		if !taken {
+			flags |= os.O_CREATE | os.O_EXCL
+		}
+		file, err := os.OpenFile(f.path(name), flags, 0o600)
+		if taken && errors.Is(err, os.ErrNotExist) {
+			continue // another process took it for misnamed
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := f.lock(ctx, file, alone); err != nil {
+			file.Close()
+			return nil, errors.Join(err, os.Remove(f.path(name)))
+		}
+		if f.names(name, file) {
+			return &folderFile{file: file, dir: f.dir, fresh: !taken}, nil
+		}
+		file.Close()
 	}
-	if err := f.lock(ctx, file, alone); err != nil {
-		return nil, errors.Join(err, file.Close(), f.Remove(name))
-	}
-	return &folderFile{file: file, dir: f.dir, fresh: true}, nil
 }
 
 // Open implements disk. A file that was removed while this one waited is none.
@@ -113,19 +142,21 @@ func (f folder) Open(ctx context.Context, name string) (diskFile, error) {
 		file.Close()
 		return nil, err
 	}
-	locked, err := file.Stat()
-	if err == nil {
-		var now os.FileInfo
-		now, err = os.Lstat(f.path(name))
-		if err == nil && !os.SameFile(locked, now) {
-			err = fmt.Errorf("%s was replaced: %w", f.path(name), os.ErrNotExist)
-		}
-	}
-	if err != nil {
+	if !f.names(name, file) || isSpare(file) {
 		file.Close()
-		return nil, err
+		return nil, fmt.Errorf("%s is removed: %w", f.path(name), os.ErrNotExist)
 	}
 	return &folderFile{file: file, dir: f.dir}, nil
+}
+
+// names reports whether a name leads to an open file.
+func (f folder) names(name string, file *os.File) bool {
+	own, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Lstat(f.path(name))
+	return err == nil && os.SameFile(own, now)
 }
 
 // Peek implements disk.
@@ -135,11 +166,11 @@ func (f folder) Peek(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	if isSpare(file) {
+		return nil, fmt.Errorf("%s is removed: %w", f.path(name), os.ErrNotExist)
+	}
 	return readRecord(file)
 }
-
-// Remove implements disk.
-func (f folder) Remove(name string) error { return os.Remove(f.path(name)) }
 
 // Names implements disk.
 func (f folder) Names() ([]string, error) {
@@ -149,7 +180,7 @@ func (f folder) Names() ([]string, error) {
 	}
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
-		if e.Name() != lockFile {
+		if e.Name()[0] != '@' {
 			names = append(names, e.Name())
 		}
 	}
@@ -199,7 +230,8 @@ func readRecord(file *os.File) ([]byte, error) {
 	return data, err
 }
 
-// Write implements diskFile. The name becomes durable with the first bytes.
+// Write implements diskFile. The name of a new file becomes durable with the first
+// bytes; a spare file has a durable name, if not this one, and sortOut puts it right.
 func (f *folderFile) Write(data []byte, offset int64) error {
 	if _, err := f.file.WriteAt(data, offset); err != nil {
 		return err
@@ -219,8 +251,9 @@ func (f *folderFile) Inherit() *os.File { return f.file }
 
 // Close implements diskFile. The lock ends even where a process that a plugin left
 // behind has inherited it.
-func (f *folderFile) Close() error {
-	return errors.Join(unix.Flock(int(f.file.Fd()), unix.LOCK_UN), f.file.Close())
+func (f *folderFile) Close() {
+	_ = unix.Flock(int(f.file.Fd()), unix.LOCK_UN) // closing does it too, where nobody has it
+	f.file.Close()
 }
 
 func syncDir(dir string) error {

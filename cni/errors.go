@@ -139,4 +139,5 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("program %q not found in %s; install it there or add its directory", e.name, strings.Join(e.dirs, ", "))
 }
 
+// Is answers for ErrPluginMissing.
 func (e *missingError) Is(target error) bool { return target == ErrPluginMissing }

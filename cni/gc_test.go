@@ -40,8 +40,10 @@ func TestGCRemovesWhatIsNotValid(t *testing.T) {
 		t.Error(err)
 	}
 	want := []Recorded{
-		{Key{"c1", "eth0"}, "pods", "", Attached}, {Key{"c1", "lo"}, "cni-loopback", "", Attached},
-		{Key{"c3", "eth0"}, "pods", "", Attached}, {Key{"c3", "lo"}, "cni-loopback", "", Attached},
+		{Key: Key{"c1", "eth0"}, Network: "pods", State: Attached},
+		{Key: Key{"c1", "lo"}, Network: "cni-loopback", State: Attached},
+		{Key: Key{"c3", "eth0"}, Network: "pods", State: Attached},
+		{Key: Key{"c3", "lo"}, Network: "cni-loopback", State: Attached},
 	}
 	if diff := cmp.Diff(want, removed); diff != "" {
 		t.Errorf("removed (-want +got):\n%s", diff)
@@ -310,9 +312,7 @@ func TestAnotherProcessHoldsTheAttachment(t *testing.T) {
 		t.Errorf("GC: %v, want ErrBusy", err)
 	}
 	release()
-	if err := file.Close(); err != nil {
-		t.Error(err)
-	}
+	file.Close()
 	if err := v.Del(t.Context(), n, a); err != nil {
 		t.Error(err)
 	}

@@ -93,7 +93,7 @@ func New(cfg Config) (*Invoker, error) {
 		return nil, fmt.Errorf("cni: %w", err)
 	}
 	// Longer than any chain of plugins in use takes.
-	disk := folder{dir: filepath.Clean(cfg.StateDir), patience: 5 * cfg.Timeout}
+	disk := newFolder(cfg.StateDir, 5*cfg.Timeout)
 	exec := func(inherit *os.File, ready func() error) invoke.Exec {
 		return &processes{log: cfg.Log, inherit: inherit, ready: ready}
 	}
@@ -143,7 +143,7 @@ func (v *Invoker) add(ctx context.Context, n *Network, a Attachment) (*Result, e
 		return nil, err
 	}
 	intent := intent{
-		Version: recordVersion, Network: n.Name, Attachment: a.Key(), NetNS: a.NetNS, NetNSID: id,
+		Version: recordVersion, Began: time.Now(), Network: n.Name, Attachment: a.Key(), NetNS: a.NetNS, NetNSID: id,
 		Args: a.Args, Capabilities: args, Config: n.list.Bytes,
 	}
 	raw, err := v.run(ctx, n, a, intent)
@@ -173,7 +173,7 @@ func (v *Invoker) makeRoom(ctx context.Context, n *Network, a Attachment) error 
 
 // run makes the record, runs ADD, and completes the record or undoes everything.
 func (v *Invoker) run(ctx context.Context, n *Network, a Attachment, i intent) (json.RawMessage, error) {
-	data, offset, err := opening(i)
+	first, err := newPage(i)
 	if err != nil {
 		return nil, err
 	}
@@ -185,14 +185,14 @@ func (v *Invoker) run(ctx context.Context, n *Network, a Attachment, i intent) (
 	defer file.Close()
 	// The first plugin starts while the record gets on the disk, and is given its
 	// configuration when it is there.
-	recorded := later(func() error { return file.Write(data, 0) })
+	recorded := later(func() error { return file.Write(first.data, 0) })
 	c := v.chain(n, a, i.Capabilities, execution{file, recorded})
 	raw, ran, err := c.add(ctx)
 	if failed := recorded(); failed != nil {
 		return nil, errors.Join(fmt.Errorf("record: %w", failed), v.disk.Remove(name))
 	}
 	if err == nil {
-		err = finish(file, raw, offset)
+		err = finish(file, first, raw)
 	}
 	if err == nil {
 		return raw, nil
@@ -209,12 +209,12 @@ func (v *Invoker) run(ctx context.Context, n *Network, a Attachment, i intent) (
 }
 
 // finish completes a record.
-func finish(file diskFile, raw json.RawMessage, offset int64) error {
-	data, err := line(raw)
+func finish(file diskFile, first page, raw json.RawMessage) error {
+	data, _, err := line(first.sum, raw)
 	if err != nil {
 		return err
 	}
-	if err := file.Write(data, offset); err != nil {
+	if err := file.Write(data, first.end); err != nil {
 		return fmt.Errorf("record: %w", err)
 	}
 	return nil
@@ -377,7 +377,8 @@ func (v *Invoker) open(ctx context.Context, name string) (*entry, error) {
 	}
 	data, err := file.Read()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("record: %w", err), file.Close())
+		file.Close()
+		return nil, fmt.Errorf("record: %w", err)
 	}
 	e := newEntry(name, data)
 	e.file = file

@@ -33,6 +33,7 @@ func agent(args []string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	ctx := context.Background() //nolint:forbidigo // the test binary is a program here
 	var wg sync.WaitGroup
 	for i, pod := range args[3:] {
 		wg.Go(func() {
@@ -40,8 +41,8 @@ func agent(args []string) {
 			a := Attachment{ContainerID: id, IfName: "eth0", NetNS: ns}
 			a.Capabilities.PortMappings = []PortMapping{{HostPort: uint16(9000 + i), ContainerPort: 80}}
 			for {
-				_, errAdd := v.Add(context.Background(), n, a)
-				if err := v.Del(context.Background(), n, a); err != nil || errAdd != nil {
+				_, errAdd := v.Add(ctx, n, a)
+				if err := v.Del(ctx, n, a); err != nil || errAdd != nil {
 					fmt.Fprintln(os.Stderr, errAdd, err)
 					os.Exit(1)
 				}

@@ -123,9 +123,17 @@ func (s *node) wantClean() {
 	if given := given(s.T, s.addresses()); len(given) > 0 {
 		s.Errorf("host-local still has %v", given)
 	}
-	links, err := s.ns.Run("ip", "-o", "link")
-	if err != nil || strings.Contains(links, "veth") {
-		s.Errorf("interfaces are left: %v\n%s", err, links)
+	// The kernel takes a namespace down, and with it the other end of a veth pair, a
+	// while after its last user is gone.
+	for deadline := time.Now().Add(20 * time.Second); ; pause(s.Context(), 10*time.Millisecond) {
+		links, err := s.ns.Run("ip", "-o", "link")
+		if err == nil && !strings.Contains(links, "veth") {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			s.Errorf("interfaces are left: %v\n%s", err, links)
+			break
+		}
 	}
 	for _, iptables := range []string{"iptables", "ip6tables"} {
 		if _, err := exec.LookPath(iptables); err != nil {

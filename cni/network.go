@@ -211,13 +211,8 @@ func (n *Network) String() string {
 
 // String names the plugin with the programs it runs, like "bridge+host-local".
 func (p Plugin) String() string {
-	s := p.Type
-	for _, other := range []string{p.Delegate, p.IPAM} {
-		if other != "" {
-			s += "+" + other
-		}
-	}
-	return s
+	names := slices.DeleteFunc([]string{p.Type, p.Delegate, p.IPAM}, func(s string) bool { return s == "" })
+	return strings.Join(names, "+")
 }
 
 // atLeast reports whether the network's version has what came with v.

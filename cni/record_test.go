@@ -44,11 +44,12 @@ func anIntent() intent {
 }
 
 func FuzzRecord(f *testing.F) {
-	data, offset, err := opening(anIntent())
+	first, err := newPage(anIntent())
 	if err != nil {
 		f.Fatal(err)
 	}
-	result, err := line(json.RawMessage(`{"cniVersion":"1.0.0"}`))
+	data, offset := first.data, first.end
+	result, _, err := line(first.sum, json.RawMessage(`{"cniVersion":"1.0.0"}`))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -62,11 +63,11 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, _, err := opening(r.intent)
+		again, err := newPage(r.intent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := parseRecord(again)
+		back, err := parseRecord(again.data)
 		if err != nil {
 			t.Fatalf("written again it is damaged: %v", err)
 		}

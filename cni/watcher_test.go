@@ -161,7 +161,7 @@ func TestWatcherLevels(t *testing.T) {
 			if i%2 == 0 {
 				h.wake <- struct{}{}
 			} else {
-				time.Sleep(DefaultPeriod) // the event was missed
+				pause(ctx, DefaultPeriod) // the event was missed
 			}
 			synctest.Wait()
 			s := w.Selection()
@@ -210,7 +210,7 @@ func TestWatcherWithoutEvents(t *testing.T) {
 		go func() { _ = w.Run(ctx) }()
 		synctest.Wait()
 		write(t, filepath.Join(dir, "a.conf"), conf("a"))
-		time.Sleep(time.Minute)
+		pause(ctx, time.Minute)
 		synctest.Wait()
 		if n, err := w.Network(); err != nil || n.Name != "a" {
 			t.Errorf("network %v, %v; want a", n, err)

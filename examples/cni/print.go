@@ -117,7 +117,7 @@ func table(all []attached) [][]string {
 	}
 	rows := [][]string{{"ATTACHMENT", "NETWORK", "STATE", "NETNS"}}
 	for _, a := range all {
-		rows = append(rows, []string{a.Key.String(), a.Network, a.State, a.NetNS})
+		rows = append(rows, []string{a.String(), a.Network, a.State, a.NetNS})
 	}
 	return rows
 }
