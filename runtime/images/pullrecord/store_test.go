@@ -194,6 +194,46 @@ func TestRecordsOfTheKubelet(t *testing.T) {
 	}
 }
 
+func TestOlderVersionIsRenewed(t *testing.T) {
+	w := newWorld(t)
+	path := w.store.pulled.path("sha256:1")
+	w.must(os.WriteFile(path, []byte(`{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1alpha1","lastUpdatedTime":null,"imageRef":"sha256:1","credentialMapping":{"web":{"kubernetesSecrets":[{"uid":"uid-mine","namespace":"ns","name":"mine","credentialHash":"1"}]}}}`), 0o600))
+	w.wantAllowed(true, "web", "sha256:1", "", mine)
+	w.pull("web", "sha256:1", theirs)
+	data, err := os.ReadFile(path)
+	w.must(err)
+	if !strings.Contains(string(data), `"kubelet.config.k8s.io/v1beta1"`) {
+		t.Errorf("record is %s, want the newer version", data)
+	}
+	w.wantAllowed(true, "web", "sha256:1", "", mine)
+	w.wantAllowed(true, "web", "sha256:1", "", theirs)
+}
+
+// A pull that teaches nothing leaves the file alone.
+func TestKnownAccessIsNotWritten(t *testing.T) {
+	w := newWorld(t)
+	w.pull("web", "sha256:1", mine)
+	before, err := os.Stat(w.store.pulled.path("sha256:1"))
+	w.must(err)
+	w.pull("web", "sha256:1", mine)
+	after, err := os.Stat(w.store.pulled.path("sha256:1"))
+	w.must(err)
+	if !os.SameFile(before, after) {
+		t.Error("the record was written again")
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	w := newWorld(t)
+	if ok, err := w.store.Allows("Web:", "sha256:1", Verifier{}, nil); ok || err == nil {
+		t.Errorf("Allows gives %v, %v, want an error", ok, err)
+	}
+	w.must(w.store.Begin("Web:"))
+	if err := w.store.Done("Web:", "sha256:1", mine); err == nil {
+		t.Error("Done accepts a bad name")
+	}
+}
+
 func TestNamesOfFiles(t *testing.T) {
 	const want = "x/sha256-8724d338e126049234c1d85057d87a9e9991a703bb402e390abba5dc99f26361"
 	if got := folder("x").path("web:1"); got != want {
@@ -341,11 +381,7 @@ func TestRandomPullsAndCrashes(t *testing.T) {
 	const pods = 3
 	names := []string{"web:1", "reg.example/db"}
 	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			rt.Fatal(err)
-		}
-		w := &world{T: t, dir: dir}
+		w := &world{T: t, dir: t.TempDir()}
 		w.restart()
 		m := newModel(names)
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
