@@ -47,8 +47,8 @@ func newWorld(tb testing.TB) *world {
 		netnstest.End{NS: w.node, Name: "eth1", Addrs: []string{"10.244.2.1/24", "fd00:2::1/64"}},
 		netnstest.End{NS: w.remote, Name: "eth0", Addrs: []string{"10.244.2.15/24", "fd00:2::15/64"}})
 	netnstest.Bridge(tb, netnstest.End{NS: w.node, Name: "br-pods", Addrs: []string{"10.244.1.1/24", "fd00:1::1/64"}})
-	w.pod(tb, w.pod1, "vth1", "10.244.1.11/24", "fd00:1::11/64")
-	w.pod(tb, w.pod2, "vth2", "10.244.1.12/24", "fd00:1::12/64")
+	w.pod(tb, w.pod1, "vth1", "10.244.1.11/32", "fd00:1::11/128")
+	w.pod(tb, w.pod2, "vth2", "10.244.1.12/32", "fd00:1::12/128")
 	for _, route := range []struct {
 		ns        *netnstest.NS
 		via, via6 string
@@ -58,8 +58,8 @@ func newWorld(tb testing.TB) *world {
 		{w.pod1, "10.244.1.1", "fd00:1::1"},
 		{w.pod2, "10.244.1.1", "fd00:1::1"},
 	} {
-		route.ns.IP(tb, "route", "add", "default", "via", route.via)
-		route.ns.IP(tb, "-6", "route", "add", "default", "via", route.via6)
+		route.ns.IP(tb, "route", "add", "default", "via", route.via, "dev", "eth0", "onlink")
+		route.ns.IP(tb, "-6", "route", "add", "default", "via", route.via6, "dev", "eth0", "onlink")
 	}
 	// The node itself needs some route to virtual addresses, else the kernel
 	// refuses before any hook.
@@ -69,6 +69,9 @@ func newWorld(tb testing.TB) *world {
 	return w
 }
 
+// pod gives ns an address of its own alone, so that it reaches other pods through
+// the node: what passes a bridge meets the node's rules only where br_netfilter is
+// loaded.
 func (w *world) pod(tb testing.TB, ns *netnstest.NS, veth, addr, addr6 string) {
 	tb.Helper()
 	netnstest.Veth(tb,
@@ -77,6 +80,10 @@ func (w *world) pod(tb testing.TB, ns *netnstest.NS, veth, addr, addr6 string) {
 	// As CNI plugins do: where br_netfilter is active, a pod's connection to
 	// itself leaves the bridge by the port it came in by.
 	w.node.IP(tb, "link", "set", veth, "type", "bridge_slave", "hairpin", "on")
+	// The node would tell pods the shorter way.
+	ns.Sysctl(tb, "ipv4/conf/all/accept_redirects", "0")
+	ns.Sysctl(tb, "ipv4/conf/eth0/accept_redirects", "0")
+	ns.Sysctl(tb, "ipv6/conf/eth0/accept_redirects", "0")
 }
 
 // serve answers TCP and UDP at an address: one line with the address itself and
