@@ -138,6 +138,44 @@ func TestFollowerThatBeginsWithoutALiveFile(t *testing.T) {
 	})
 }
 
+func TestFollowEndsWithTheFolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriter(t)
+		w.lines(1, 2)
+		time.AfterFunc(time.Minute, func() {
+			if err := os.RemoveAll(w.file.Root); err != nil {
+				t.Error(err)
+			}
+		})
+		began := time.Now()
+		if got := words(copyLog(t, w.file, logs.Options{Follow: true})); got != "1 2" {
+			t.Errorf("log is %q, want 1 2", got)
+		}
+		if took := time.Since(began); took < time.Minute || took > time.Minute+2*time.Second {
+			t.Errorf("the log ended after %v, want a minute", took)
+		}
+	})
+}
+
+func TestFollowWhileTheRuntimeCannotTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWriter(t)
+		w.lines(1, 1)
+		asked := 0
+		running := func(context.Context) (bool, error) {
+			if asked++; asked <= 10 {
+				w.lines(asked+1, asked+1)
+				return false, errors.New("the runtime is down")
+			}
+			return false, nil
+		}
+		got := words(copyLog(t, w.file, logs.Options{Follow: true, Running: running}))
+		if got != "1 2 3 4 5 6 7 8 9 10 11" {
+			t.Errorf("log is %q, want 1 to 11", got)
+		}
+	})
+}
+
 func TestFollowEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWriter(t)

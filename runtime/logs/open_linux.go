@@ -108,6 +108,7 @@ func newFileInfo(st unix.Stat_t) fileInfo {
 	return fileInfo{
 		id:       fileID{dev: st.Dev, ino: st.Ino},
 		size:     st.Size,
+		removed:  st.Nlink == 0,
 		regular:  st.Mode&unix.S_IFMT == unix.S_IFREG,
 		modified: time.Unix(st.Mtim.Unix()),
 	}

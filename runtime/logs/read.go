@@ -105,7 +105,11 @@ func (r *reader) run(ctx context.Context) error {
 		if moved {
 			continue
 		}
-		if r.ended(ctx) {
+		ended, err := r.ended(ctx)
+		if err != nil {
+			return err
+		}
+		if ended {
 			last = true
 			continue
 		}
@@ -199,18 +203,25 @@ func (r *reader) emitTorn(s *segment) error {
 	return nil
 }
 
-// ended reports whether the container runs no more.
-func (r *reader) ended(ctx context.Context) bool {
-	if r.opts.Running == nil || time.Since(r.asked) < askEvery {
-		return false
+// ended reports whether nothing will be written any more.
+func (r *reader) ended(ctx context.Context) (bool, error) {
+	if time.Since(r.asked) < askEvery {
+		return false, nil
 	}
 	r.asked = time.Now()
+	folder, err := infoOf(r.dir.folder)
+	if err != nil || folder.removed {
+		return true, err
+	}
+	if r.opts.Running == nil {
+		return false, nil
+	}
 	running, err := r.opts.Running(ctx)
 	if err != nil {
 		r.log.WarnContext(ctx, "asking whether the container runs", "error", err)
-		return false
+		return false, nil
 	}
-	return !running
+	return !running, nil
 }
 
 // advance looks whether the live file is another one by now, or begins anew.

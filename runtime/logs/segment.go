@@ -16,9 +16,11 @@ type fileID struct{ dev, ino uint64 }
 
 // fileInfo is what a look at a file says.
 type fileInfo struct {
-	id       fileID
-	size     int64
-	regular  bool
+	id      fileID
+	size    int64
+	regular bool
+	// removed says that no folder names it any more.
+	removed  bool
 	modified time.Time
 }
 

@@ -42,6 +42,7 @@ func TestContainerd2ConformsToRuntimeTable(t *testing.T) {
 		}
 	}
 	checkConformance(t, node)
+	t.Run("its logs are followed across rotations", func(t *testing.T) { checkFollowedLog(t, node) })
 }
 
 func checkConformance(t *testing.T, node *testnode.Node) {

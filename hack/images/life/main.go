@@ -4,6 +4,7 @@
 //	life -for 2s -exit 3                ends after two seconds with exit code 3
 //	life -ignore-term                   lives on after SIGTERM, until SIGKILL
 //	life -journal /out/journal          appends a line per event to a file
+//	life -count 10000                   prints so many numbered lines, then goes on
 //	life -print-env -read /etc/hosts    prints what it sees, then goes on
 //	life get http://10.96.0.10 30       prints the answers to 30 requests and ends
 //
@@ -34,6 +35,7 @@ type life struct {
 	printEnv   bool
 	read       string
 	write      string
+	count      int
 }
 
 func main() {
@@ -48,6 +50,7 @@ func main() {
 	flag.BoolVar(&l.printEnv, "print-env", false, "print the environment, a variable per line")
 	flag.StringVar(&l.read, "read", "", "file to print")
 	flag.StringVar(&l.write, "write", "", "FILE=TEXT to write at the start")
+	flag.IntVar(&l.count, "count", 0, "how many numbered lines to print at the start")
 	flag.Parse()
 	os.Exit(l.run())
 }
@@ -72,6 +75,12 @@ func (l life) run() int {
 			l.tell("error", err.Error())
 		}
 		l.tell("read", string(data))
+	}
+	for n := 1; n <= l.count; n++ {
+		l.tell("line", strconv.Itoa(n))
+		if n%100 == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 	return l.await(signals)
 }
