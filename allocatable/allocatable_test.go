@@ -12,8 +12,8 @@ import (
 )
 
 // list reads "cpu=4,memory=8Gi".
-func list(t testing.TB, s string) corev1.ResourceList {
-	t.Helper()
+func list(tb testing.TB, s string) corev1.ResourceList {
+	tb.Helper()
 	l := corev1.ResourceList{}
 	for pair := range strings.SplitSeq(s, ",") {
 		if name, amount, ok := strings.Cut(pair, "="); ok {
@@ -32,14 +32,14 @@ func text(l corev1.ResourceList) map[string]string {
 	return m
 }
 
-func threshold(t testing.TB, s string) Threshold {
-	t.Helper()
+func threshold(tb testing.TB, s string) Threshold {
+	tb.Helper()
 	if s == "" {
 		return Threshold{}
 	}
 	th, err := ParseThreshold(s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return th
 }
@@ -60,12 +60,12 @@ type input struct {
 	unhealthy              string
 }
 
-func (in input) reserved(t testing.TB) Reserved {
-	t.Helper()
+func (in input) reserved(tb testing.TB) Reserved {
+	tb.Helper()
 	return Reserved{
-		Kube: list(t, in.kube), System: list(t, in.system), SystemCPUs: in.cpus,
-		MemoryAvailable: threshold(t, in.memory), NodefsAvailable: threshold(t, in.nodefs),
-		Unhealthy: list(t, in.unhealthy),
+		Kube: list(tb, in.kube), System: list(tb, in.system), SystemCPUs: in.cpus,
+		MemoryAvailable: threshold(tb, in.memory), NodefsAvailable: threshold(tb, in.nodefs),
+		Unhealthy: list(tb, in.unhealthy),
 	}
 }
 

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite what the machines of testdata a
 const expected = "want"
 
 // machine writes the tree of an archive to a directory and returns that.
-func machine(t testing.TB, archive string) (root string, a *txtar.Archive) {
+func machine(t *testing.T, archive string) (root string, a *txtar.Archive) {
 	t.Helper()
 	a, err := txtar.ParseFile(filepath.Join("testdata", archive+".txtar"))
 	if err != nil {
@@ -37,7 +37,7 @@ func machine(t testing.TB, archive string) (root string, a *txtar.Archive) {
 	return root, a
 }
 
-func write(t testing.TB, root, name, text string) {
+func write(t *testing.T, root, name, text string) {
 	t.Helper()
 	path := filepath.Join(root, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

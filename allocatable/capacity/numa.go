@@ -70,7 +70,7 @@ func readNode(t tree, dir string, id int) (NUMANode, error) {
 	if err != nil {
 		return NUMANode{}, err
 	}
-	for _, field := range strings.Fields(distances) {
+	for field := range strings.FieldsSeq(distances) {
 		d, err := strconv.Atoi(field)
 		if err != nil {
 			return NUMANode{}, fmt.Errorf("%s: %q must be a number", t.path(path.Join(dir, "distance")), field)

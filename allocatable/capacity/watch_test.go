@@ -30,7 +30,7 @@ func TestWatchReportsChanges(t *testing.T) {
 			})
 		}()
 		pass := func() {
-			time.Sleep(defaultPeriod)
+			<-time.After(defaultPeriod)
 			synctest.Wait()
 		}
 		pass() // nothing changes

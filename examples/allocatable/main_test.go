@@ -101,8 +101,16 @@ func TestRunOnThisMachine(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
-		{"extra"}, {"-o", "yaml"}, {"--capacity", "cpu"}, {"--capacity", "=4"}, {"--capacity", "cpu=x"}, {"--capacity", "cpu=-1"},
-		{"--capacity", "cpu=1,cpu=2"}, {"--capacity", "cpu=1000000"}, {"--capacity", "cpu=1", "--root-dir", "/x"}, {"--bogus"},
+		{"extra"},
+		{"-o", "yaml"},
+		{"--capacity", "cpu"},
+		{"--capacity", "=4"},
+		{"--capacity", "cpu=x"},
+		{"--capacity", "cpu=-1"},
+		{"--capacity", "cpu=1,cpu=2"},
+		{"--capacity", "cpu=1000000"},
+		{"--capacity", "cpu=1", "--root-dir", "/x"},
+		{"--bogus"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(args, &stdout, &stderr); code != unusable || !strings.Contains(stderr.String(), "allocatable: ") || stdout.Len() > 0 {
