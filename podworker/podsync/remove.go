@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -124,16 +126,36 @@ type Cgroups interface {
 // v2, one directory per controller with v1. It implements [Cgroups].
 type CgroupDirs []string
 
-// RemoveCgroup removes the cgroup from every hierarchy. It fails while processes or
-// cgroups are in it.
-func (d CgroupDirs) RemoveCgroup(_ context.Context, path string) error {
-	var errs []error
-	for _, mount := range d {
-		if err := os.Remove(filepath.Join(mount, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
+// RemoveCgroup removes the cgroup from every hierarchy. It fails when processes or
+// cgroups stay in it for longer than a second.
+func (d CgroupDirs) RemoveCgroup(ctx context.Context, path string) error {
+	return whileBusy(ctx, func() error {
+		var errs []error
+		for _, mount := range d {
+			if err := os.Remove(filepath.Join(mount, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// whileBusy calls remove again while it fails with EBUSY, for about a second: a
+// cgroup is busy for a moment after its last process has died, and a runtime may
+// remove the container's own cgroup late.
+func whileBusy(ctx context.Context, remove func() error) error {
+	const first, last = 10 * time.Millisecond, 640 * time.Millisecond
+	for wait := first; ; wait *= 2 {
+		err := remove()
+		if !errors.Is(err, unix.EBUSY) || wait > last {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
 		}
 	}
-	return errors.Join(errs...)
 }
 
 func (s *Syncer) removeCgroup(ctx context.Context, uid types.UID, class corev1.PodQOSClass) error {

@@ -1,6 +1,7 @@
 package podsync
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
@@ -88,6 +92,41 @@ func TestCgroupDirs(t *testing.T) {
 	}
 	if err := dirs.RemoveCgroup(t.Context(), "/"+pod); err == nil {
 		t.Error("a cgroup in use was removed")
+	}
+}
+
+// TestCgroupThatIsBusyForAMoment removes a cgroup whose last process has just died.
+func TestCgroupThatIsBusyForAMoment(t *testing.T) {
+	tests := []struct {
+		name  string
+		busy  int
+		wants error
+		calls int
+	}{
+		{name: "free", busy: 0, calls: 1},
+		{name: "for a moment", busy: 3, calls: 4},
+		{name: "for good", busy: 100, wants: unix.EBUSY, calls: 8},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				err := whileBusy(t.Context(), func() error {
+					if calls++; calls <= tt.busy {
+						return fmt.Errorf("remove: %w", unix.EBUSY)
+					}
+					return nil
+				})
+				if !errors.Is(err, tt.wants) || calls != tt.calls {
+					t.Errorf("%d calls, error %v, want %d calls and %v", calls, err, tt.calls, tt.wants)
+				}
+			})
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := whileBusy(ctx, func() error { return unix.EBUSY }); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("error of a cancelled removal is %v, want EBUSY", err)
 	}
 }
 
