@@ -216,7 +216,7 @@ func TestNamesAfterAPowerCut(t *testing.T) {
 // TestNamesAreSortedOutWhateverTheyAre shuffles names and contents.
 func TestNamesAreSortedOutWhateverTheyAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "cni-names-")
+		dir, err := os.MkdirTemp("", "cni-names-") //nolint:usetesting // each of the checks needs its own
 		if err != nil {
 			t.Fatal(err)
 		}
