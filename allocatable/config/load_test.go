@@ -47,7 +47,7 @@ authentication: {anonymous: {enabled: false}}
 -- d/30-more/a.conf --
 podsPerCore: 5
 -- d/..data_1/20-site.conf --
-podsPerCore: 7
+registryBurst: 7
 -- d/90-notes.txt --
 maxPods: 1
 `)
@@ -58,12 +58,12 @@ maxPods: 1
 	want := map[string]any{
 		"kubeReserved": map[string]string{"cpu": "100m", "memory": "2Gi", "pid": "1000"}, "clusterDNS": []string{"10.0.0.9"}, "maxPods": int32(70),
 		"staticPodPath": "/etc/kubernetes/manifests", "podsPerCore": int32(5), "shutdown": time.Duration(0), "ca": "/ca", "anonymous": false,
-		"healthzPort": int32(10248),
+		"healthzPort": int32(10248), "registryBurst": int32(10),
 	}
 	got := map[string]any{
 		"kubeReserved": cfg.KubeReserved, "clusterDNS": cfg.ClusterDNS, "maxPods": cfg.MaxPods, "staticPodPath": cfg.StaticPodPath,
 		"podsPerCore": cfg.PodsPerCore, "shutdown": cfg.ShutdownGracePeriod.Duration, "ca": cfg.Authentication.X509.ClientCAFile,
-		"anonymous": *cfg.Authentication.Anonymous.Enabled, "healthzPort": *cfg.HealthzPort,
+		"anonymous": *cfg.Authentication.Anonymous.Enabled, "healthzPort": *cfg.HealthzPort, "registryBurst": cfg.RegistryBurst,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("configuration (-want +got):\n%s", diff)
