@@ -210,6 +210,32 @@ func TestCredentialsAreTriedInOrder(t *testing.T) {
 	})
 }
 
+// Several tries have the reason that all of them have.
+func TestReasonsOfSeveralTries(t *testing.T) {
+	unavailable, refused := errors.New("RegistryUnavailable: no route"), errors.New("401")
+	for _, c := range []struct {
+		name        string
+		first, next error
+		want        string
+	}{
+		{"all the same", unavailable, unavailable, "RegistryUnavailable after 10s"},
+		{"one after another", refused, unavailable, "ErrImagePull after 10s"},
+		{"one before another", unavailable, refused, "ErrImagePull after 10s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, images.Config{}, runtimetest.Image{Name: "reg.example/web:1", Pull: &runtimetest.Pull{}})
+				w.secret("one", "one")
+				w.secret("two", "two")
+				w.server.Inject("PullImage", runtimetest.Fault{Times: 1, Err: c.first})
+				w.server.Inject("PullImage", runtimetest.Fault{Times: 1, Err: c.next})
+				w.want(w.ensure(pod("a", "one", "two"), "reg.example/web:1", ""), c.want)
+				w.wantPulls(2)
+			})
+		})
+	}
+}
+
 func TestSecretsThatCannotBeHad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, images.Config{}, runtimetest.Image{Name: "reg.example/web:1", Pull: &runtimetest.Pull{}})

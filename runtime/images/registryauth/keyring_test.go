@@ -51,6 +51,8 @@ func TestLookup(t *testing.T) {
 		{"docker.io by its name goes before that", []string{"https://index.docker.io/v1/", "docker.io"}, "docker.io/library/web", []string{"docker.io"}},
 		{"docker.io is not others", []string{"https://index.docker.io/v1/"}, "reg.example/web", nil},
 		{"an address", []string{"[::1]:5000", "10.0.0.1"}, "[::1]:5000/web", []string{"[::1]:5000"}},
+		{"nonsense is left out", []string{"%zz", "reg.example"}, "reg.example/web", []string{"reg.example"}},
+		{"a version is a path in a repository", []string{"reg.example/web"}, "reg.example/v1/web", nil},
 		{"nonsense", []string{"reg.example"}, "%zz", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -228,6 +228,19 @@ func TestServiceAccountTokens(t *testing.T) {
 	}
 }
 
+// mute has service accounts and no tokens.
+type mute struct{ accounts }
+
+func (*mute) Token(context.Context, TokenRequest) (string, error) { return "", nil }
+
+func TestEmptyToken(t *testing.T) {
+	p := providers(t, config(withTokens("Token", true)), &plugin{scope: credentialprovider.ImagePluginCacheKeyType}, ProvidersConfig{Accounts: &mute{}})
+	const want = `error: credential provider "plug" for reg.example/a: get token of service account ns/robot: it is empty`
+	if got := user(t, p, "reg.example/a", Pod{Namespace: "ns", Name: "web", ServiceAccount: "robot"}); got != want {
+		t.Errorf("user is %q, want %q", got, want)
+	}
+}
+
 func TestWhatAPluginIsTold(t *testing.T) {
 	plug := &plugin{scope: credentialprovider.ImagePluginCacheKeyType}
 	api := &accounts{annotations: map[string]string{"opt-in": "y", "optional": "z", "private": "x"}}
