@@ -68,7 +68,8 @@ type reader struct {
 
 	// segments are to be read in this order. The last one is the newest.
 	segments []*segment
-	// known are the stamps of the rotated files that are older than the last segment.
+	// known are the stamps of the rotated files that were there when the last segment was
+	// opened: those that are older, or that segment itself.
 	known map[string]bool
 	// asked is when Options.Running was asked last.
 	asked time.Time

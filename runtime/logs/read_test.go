@@ -137,6 +137,7 @@ func TestLineOfManyMegabytes(t *testing.T) {
 func TestDamagedRotatedFileDoesNotStopTheRead(t *testing.T) {
 	for name, damage := range map[string]func([]byte) []byte{
 		"cut":    func(b []byte) []byte { return b[:len(b)-9] },
+		"wrong":  func(b []byte) []byte { b[len(b)-8] ^= 0xff; return b },
 		"no zip": func([]byte) []byte { return []byte("no zip") },
 		"empty":  func([]byte) []byte { return nil },
 	} {

@@ -97,8 +97,8 @@ func TestRuntimeThatDoesNotReopen(t *testing.T) {
 				t.Errorf("error is %v, want that of the runtime", err)
 			}
 			w.lines(2, 2)
-			if n := len(names(t, w.file)); n != c.want {
-				t.Errorf("there are %v, want %d files", names(t, w.file), c.want)
+			if got := names(t, w.file); len(got) != c.want || got[0] != "0.log" {
+				t.Errorf("there are %v, want %d files, the live one among them", got, c.want)
 			}
 			if got := words(copyLog(t, w.file, logs.Options{})); got != "1 2" {
 				t.Errorf("log is %q, want 1 2", got)

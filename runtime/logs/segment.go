@@ -102,15 +102,15 @@ const headSize = 256
 
 // isSame reports whether other is s, perhaps compressed meanwhile.
 func (s *segment) isSame(other *segment) (bool, error) {
-	if !other.compressed || s.stamp != "" {
-		return s.id == other.id || s.stamp != "" && s.stamp == other.stamp, nil
+	if !other.compressed {
+		return s.id == other.id, nil
 	}
 	mine := make([]byte, headSize)
 	n, err := s.file.ReadAt(mine, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	theirs := make([]byte, n+1)
+	theirs := make([]byte, n)
 	m, err := io.ReadFull(other.lines.src, theirs)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, err
@@ -118,11 +118,7 @@ func (s *segment) isSame(other *segment) (bool, error) {
 	if err := other.rewind(0); err != nil {
 		return false, err
 	}
-	if n < headSize && m > n {
-		// All of a short log was compared, and the other one is longer.
-		return false, nil
-	}
-	return n > 0 && bytes.Equal(mine[:n], theirs[:min(n, m)]), nil
+	return n > 0 && bytes.Equal(mine[:n], theirs[:m]), nil
 }
 
 // next returns the next entry, or io.EOF if there is none so far. Lines that are no

@@ -99,10 +99,6 @@ func (r *reader) open() error {
 		// It may have been rotated just now.
 		r.segments[n-2].until = time.Now().Add(lateTime)
 	}
-	if v.live == nil {
-		// The newest one may still be written to, and a new live one will come.
-		delete(r.known, r.segments[len(r.segments)-1].stamp)
-	}
 	r.dropOld()
 	return r.dropBeforeTail()
 }
