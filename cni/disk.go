@@ -125,10 +125,18 @@ func (f folder) Create(ctx context.Context, name string) (diskFile, error) {
 			file.Close()
 			return nil, errors.Join(err, os.Remove(f.path(name)))
 		}
-		if f.names(name, file) {
-			return &folderFile{file: file, dir: f.dir, fresh: !taken}, nil
+		if !f.names(name, file) {
+			file.Close()
+			continue
 		}
-		file.Close()
+		if taken {
+			// From here on a plugin may run: without a mark it counts as damaged, not as none.
+			if _, err := file.WriteAt(make([]byte, len(mark)), 0); err != nil {
+				file.Close()
+				return nil, err
+			}
+		}
+		return &folderFile{file: file, dir: f.dir, fresh: !taken}, nil
 	}
 }
 

@@ -283,6 +283,9 @@ func TestKernelPodsReachEachOther(t *testing.T) {
 	if got := given(t, s.addresses()); len(got) != 4 {
 		t.Errorf("host-local has %v, want four addresses", got)
 	}
+	if leaks, err := s.n.Leaks([]Key{one.Key()}); err != nil || len(leaks) != 2 || leaks[0].Owner != two.Key() || leaks[0].Address != second.Addrs()[0] {
+		t.Errorf("leaks if only one was valid: %v, %v; want the addresses of two", leaks, err)
+	}
 	s.del(one)
 	s.del(two)
 	s.wantClean()

@@ -17,7 +17,7 @@ import (
 //
 // The content says what a file is: a record, or a spare, which begins with a mark.
 // The name follows: a file is marked before it gets the name of a spare, and gets the
-// name of a record before its content. After a crash of the process the names are
+// name of a record before it loses the mark, which is before any plugin runs. After a crash of the process the names are
 // right therefore, but for a mark under the name of a record, which is no record.
 // After a power cut some of the last names and marks may be missing: then sortOut
 // names each record by its content.

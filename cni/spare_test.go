@@ -294,6 +294,29 @@ func TestManyTakeTheSameSpares(t *testing.T) {
 	}
 }
 
+// TestCreatedFileCountsBeforeItIsWritten has a process that is killed while its first
+// plugin starts: no matter whether the file is new or was a spare, DEL is due.
+func TestCreatedFileCountsBeforeItIsWritten(t *testing.T) {
+	for _, spare := range []bool{false, true} {
+		l := newSpareLab(t)
+		l.add("c0")
+		if spare {
+			l.del("c0")
+		}
+		file, err := l.v.disk.Create(t.Context(), "c1@eth0@stub-a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		l.restart()
+		l.p.Forget()
+		if _, err := l.v.GC(t.Context(), l.n, keep(Key{"c0", "eth0"})); err != nil {
+			t.Error(err)
+		}
+		wantCalls(t, l.p, "stub-a DEL c1/eth0")
+	}
+}
+
 func TestCreateFailsWhereARecordIs(t *testing.T) {
 	l := newSpareLab(t)
 	l.add("c1")
