@@ -11,8 +11,11 @@ APT_UNIT   := gcc libc6-dev git
 APT_KERNEL := iproute2 nftables
 APT_NODE   := containerd runc containernetworking-plugins iptables
 
+# Tools of test/tools that the node tests run.
+NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
+
 # Every package but those that need a real node.
-UNIT = $(shell go list ./... | grep -v /test/node)
+UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
 # Modules of their own, but those that only list tools.
 NESTED = $(filter-out hack/tools test/tools,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
 
@@ -52,14 +55,15 @@ test-unit: ## every package under the race detector, nothing outside the process
 .PHONY: test-kernel
 test-kernel: ## packets through rules in network namespaces (root)
 	$(call say,kernel tests)
-	@hack/install.sh $(APT_UNIT) $(APT_KERNEL)
+	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
 	@REQUIRE_KERNEL=1 go test -timeout 15m -run '^TestKernel' $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
 
 .PHONY: test-node
-test-node: ## pods on a private containerd (root)
+test-node: ## pods on private containerds, Debian's and a current one (root)
 	$(call say,node tests)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
-	@REQUIRE_KERNEL=1 go test -timeout 20m ./test/node/...
+	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
+	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -timeout 20m ./test/node/... ./test/crictl/...
 
 .PHONY: test-nested
 test-nested: ## the nested modules

@@ -18,8 +18,9 @@ const nodekit = "github.com/nodekit-go/nodekit"
 
 // parts are packages that must be there: a test that finds none shows nothing.
 var parts = []string{
-	"allocatable/config", "podworker", "podworker/podsync", "probes", "proxier", "proxier/config", "proxier/nftables",
-	"proxier/source", "runtime", "runtime/runtimetest", "staticpods", "examples/kubelet/node", "examples/kube-proxy/proxy",
+	"allocatable", "allocatable/config", "cni", "podworker", "podworker/podsync", "probes", "probes/grpc", "proxier",
+	"proxier/config", "proxier/nftables", "proxier/source", "runtime", "runtime/images", "runtime/logs", "runtime/runtimetest",
+	"staticpods", "examples/kubelet/node", "examples/kube-proxy/proxy",
 }
 
 func TestEachPublicPackageAlone(t *testing.T) {
