@@ -3,19 +3,17 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
-	"runtime/debug"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/nodekit-go/nodekit/examples/internal/program"
 )
 
 // options are the flags.
 type options struct {
 	config, sourceDir, podsURL, hostname string
 	cleanup, version                     bool
-	level                                logLevel
+	level                                program.LogLevel
 	levelSet                             bool
 	logFormat                            string
 }
@@ -45,41 +43,4 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	}
 	o.levelSet = f.Changed("log-level")
 	return o, nil
-}
-
-// debugFrom is the verbosity from which upstream logs are for debugging
-// (https://github.com/kubernetes/community/blob/master/contributors/devel/sig-instrumentation/logging.md).
-const debugFrom = 4
-
-// logLevel is a slog.Level that also takes kube-proxy's numbers.
-type logLevel struct{ slog.Level }
-
-// Set reads a level.
-func (l *logLevel) Set(s string) error {
-	if n, err := strconv.Atoi(s); err == nil {
-		l.Level = slog.LevelInfo
-		if n >= debugFrom {
-			l.Level = slog.LevelDebug
-		}
-		return nil
-	}
-	return l.UnmarshalText([]byte(s))
-}
-
-// String returns the level in lower case.
-func (l *logLevel) String() string { return strings.ToLower(l.Level.String()) }
-
-// Type names the value in the help.
-func (l *logLevel) Type() string { return "level" }
-
-// baseline is the release of Kubernetes whose behaviour kube-proxy has.
-const baseline = "v1.37.2"
-
-// version is the baseline with nodekit's own version as build metadata.
-func version() string {
-	own := "devel"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		own = strings.ReplaceAll(strings.TrimPrefix(info.Main.Version, "v"), "+", ".")
-	}
-	return baseline + "+nodekit." + own
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/examples/kube-proxy/proxy"
 	"github.com/nodekit-go/nodekit/proxier/config"
 )
@@ -37,7 +38,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.version {
-		_, err := fmt.Fprintln(stdout, "Kubernetes", version())
+		_, err := fmt.Fprintln(stdout, "Kubernetes", program.Version())
 		return err
 	}
 	cfg := proxy.Config{NodeName: o.hostname, SourceDir: o.sourceDir, PodsURL: o.podsURL}
@@ -59,7 +60,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	cfg.Log.Info("kube-proxy", "version", version(), "pid", os.Getpid())
+	cfg.Log.Info("kube-proxy", "version", program.Version(), "pid", os.Getpid())
 	return p.Run(ctx)
 }
 
@@ -67,18 +68,11 @@ func run(args []string, stdout, stderr io.Writer) error {
 // file.
 func (o *options) logger(cfg *config.Config, w io.Writer) (*slog.Logger, error) {
 	level, format := o.level.Level, o.logFormat
-	if cfg != nil && !o.levelSet && cfg.Logging.Verbosity >= debugFrom {
+	if cfg != nil && !o.levelSet && cfg.Logging.Verbosity >= program.DebugFrom {
 		level = slog.LevelDebug
 	}
 	if format == "" && cfg != nil {
 		format = cfg.Logging.Format
 	}
-	opts := &slog.HandlerOptions{Level: level}
-	switch format {
-	case "", "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
-	}
-	return nil, fmt.Errorf("--log-format is %q, want text or json", format)
+	return program.Logger(w, level, format)
 }

@@ -3,14 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
 
@@ -19,7 +17,7 @@ type options struct {
 	config, configDir string
 	hostname, root    string
 	takeOver, version bool
-	level             logLevel
+	level             program.LogLevel
 	logFormat         string
 }
 
@@ -53,18 +51,6 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	return o, nil
 }
 
-// logger returns the logger that the flags ask for.
-func (o *options) logger(w io.Writer) (*slog.Logger, error) {
-	opts := &slog.HandlerOptions{Level: o.level.Level}
-	switch o.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
-	}
-	return nil, fmt.Errorf("--log-format is %q, want text or json", o.logFormat)
-}
-
 // nodeName returns the name of the node.
 func (o *options) nodeName() (string, error) {
 	if o.hostname != "" {
@@ -75,41 +61,4 @@ func (o *options) nodeName() (string, error) {
 		return "", fmt.Errorf("find the host's name, which --hostname-override can replace: %w", err)
 	}
 	return strings.ToLower(strings.TrimSpace(name)), nil
-}
-
-// debugFrom is the verbosity from which upstream logs are for debugging
-// (https://github.com/kubernetes/community/blob/master/contributors/devel/sig-instrumentation/logging.md).
-const debugFrom = 4
-
-// logLevel is a slog.Level that also takes the kubelet's numbers.
-type logLevel struct{ slog.Level }
-
-// Set reads a level.
-func (l *logLevel) Set(s string) error {
-	if n, err := strconv.Atoi(s); err == nil {
-		l.Level = slog.LevelInfo
-		if n >= debugFrom {
-			l.Level = slog.LevelDebug
-		}
-		return nil
-	}
-	return l.UnmarshalText([]byte(s))
-}
-
-// String returns the level in lower case.
-func (l *logLevel) String() string { return strings.ToLower(l.Level.String()) }
-
-// Type names the value in the help.
-func (l *logLevel) Type() string { return "level" }
-
-// baseline is the release of Kubernetes whose behaviour the kubelet has.
-const baseline = "v1.37.2"
-
-// version is the baseline with nodekit's own version as build metadata.
-func version() string {
-	own := "devel"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		own = strings.ReplaceAll(strings.TrimPrefix(info.Main.Version, "v"), "+", ".")
-	}
-	return baseline + "+nodekit." + own
 }

@@ -18,6 +18,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 )
 
@@ -38,10 +39,10 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.version {
-		_, err := fmt.Fprintln(stdout, "Kubernetes", version())
+		_, err := fmt.Fprintln(stdout, "Kubernetes", program.Version())
 		return err
 	}
-	log, err := o.logger(stderr)
+	log, err := program.Logger(stderr, o.level.Level, o.logFormat)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log.Info("kubelet", "version", version(), "pid", os.Getpid())
+	log.Info("kubelet", "version", program.Version(), "pid", os.Getpid())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once

@@ -84,13 +84,3 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 		}
 	}
 }
-
-// TestLogLevels takes names and the kubelet's numbers.
-func TestLogLevels(t *testing.T) {
-	for value, want := range map[string]string{"debug": "debug", "WARN": "warn", "0": "info", "2": "info", "4": "debug", "10": "debug"} {
-		var l logLevel
-		if err := l.Set(value); err != nil || l.String() != want {
-			t.Errorf("level %q is %s, %v; want %s", value, l.String(), err, want)
-		}
-	}
-}
