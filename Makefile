@@ -56,14 +56,14 @@ test-unit: ## every package under the race detector, nothing outside the process
 test-kernel: ## packets through rules in network namespaces (root)
 	$(call say,kernel tests)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
-	@REQUIRE_KERNEL=1 go test -timeout 15m -run '^TestKernel' $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
+	@REQUIRE_KERNEL=1 go test -count=1 -timeout 15m -run '^TestKernel' $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
 
 .PHONY: test-node
 test-node: ## pods on private containerds, Debian's and a current one (root)
 	$(call say,node tests)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
 	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
-	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -timeout 20m ./test/node/... ./test/crictl/...
+	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -timeout 20m ./test/node/... ./test/crictl/...
 
 .PHONY: test-nested
 test-nested: ## the nested modules
