@@ -36,7 +36,7 @@ help: ## list the targets
 .PHONY: demo
 demo: ## static pods on containerd behind a virtual IP, in a namespace of its own (KEEP=1 leaves it running)
 	$(call say,demo: installing what is missing)
-	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
+	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE) curl
 	$(call say,demo: building)
 	@go build -o $(OUT)/demo ./hack/demo
 	@exec $(OUT)/demo

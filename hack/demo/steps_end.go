@@ -65,7 +65,7 @@ func (d *demo) explain() {
    its rules       %s nft list ruleset
    pods            curl --unix-socket %s/kubelet.sock http://kubelet/pods
    manifests       curl --unix-socket %[5]s/kubelet.sock http://kubelet/manifests
-   containers      crictl --runtime-endpoint unix://%[6]s ps
+   containers      $(hack/tool.sh crictl test/tools) --runtime-endpoint unix://%[6]s ps
                    ctr --address %[6]s --namespace k8s.io tasks list
    change things   edit the files in %s and %s
    logs            %s
