@@ -91,7 +91,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if err != nil {
 		w.cfg.Log.Warn("no events of the file system, CNI configurations are read periodically", "dir", w.dir, "period", w.cfg.Period, "err", err)
 	} else {
-		defer ev.Close()
+		defer ev.Close() //nolint:errcheck // the watches end either way
 		wake = ev.Wake()
 	}
 	tick := time.NewTicker(w.cfg.Period)

@@ -112,7 +112,7 @@ type hand struct {
 
 func (h *hand) Wake() <-chan struct{} { return h.wake }
 func (h *hand) Follow()               {}
-func (h *hand) Close()                { h.closed = true }
+func (h *hand) Close() error          { h.closed = true; return nil }
 
 // TestWatcherLevels goes through the life of a directory, one step after another.
 func TestWatcherLevels(t *testing.T) {
