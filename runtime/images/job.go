@@ -95,7 +95,7 @@ func (j *job) inspect(ctx context.Context, name string) (*runtimeapi.Image, *Err
 
 func (j *job) inspectFailed(ctx context.Context, err error) *Error {
 	text := fmt.Sprintf("Failed to inspect image %q: %s", j.Image, words(err))
-	if ctx.Err() == nil {
+	if ended(ctx) == nil {
 		j.warning("InspectFailed", text)
 	}
 	return &Error{Reason: InspectFailed, Err: err, message: text}
@@ -109,7 +109,7 @@ func (j *job) mayUse(ctx context.Context, id string) bool {
 	ok, err := j.cfg.Records.Allows(j.Image, id, j.cfg.Verifier, func() (pullrecord.Access, error) {
 		return access(j.credentials(ctx).all), ctx.Err()
 	})
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ended(ctx) == nil {
 		j.log.Warn("record of image pulls is of no use", "image", j.Image, "pod", j.podName(), "uid", j.Pod.UID, "err", err)
 	}
 	return ok
@@ -160,7 +160,7 @@ func (j *job) pull(ctx context.Context) (*runtimeapi.Image, *Error) {
 	began := time.Now()
 	had := j.credentials(ctx)
 	result, err := j.recorded(ctx, had.all)
-	if ctx.Err() != nil && err != nil {
+	if ended(ctx) != nil && err != nil {
 		return nil, &Error{Reason: PullFailed, Err: err, message: err.Error()}
 	}
 	if uninspected, ok := errors.AsType[*uninspectedError](err); ok {

@@ -39,7 +39,7 @@ func (j *job) credentials(ctx context.Context) *keys {
 		Namespace: j.Pod.Namespace, Name: j.Pod.Name, UID: j.Pod.UID, ServiceAccount: j.Pod.Spec.ServiceAccountName,
 	}))
 	k.all = registryauth.Unique(k.all)
-	if k.err != nil && ctx.Err() == nil {
+	if k.err != nil && ended(ctx) == nil {
 		j.log.Warn("not all credentials for an image could be had", "image", j.Image, "pod", j.podName(), "uid", j.Pod.UID, "err", k.err)
 	}
 	j.keys = k

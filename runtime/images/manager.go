@@ -97,8 +97,8 @@ func (m *Manager) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, err
 	}
 	j := &job{Manager: m, Request: r}
 	image, failure := j.ensure(ctx)
-	if ctx.Err() != nil && failure != nil {
-		return nil, context.Cause(ctx)
+	if gone := ended(ctx); gone != nil && failure != nil {
+		return nil, gone
 	}
 	if failure != nil {
 		failure.Image = r.Image
@@ -107,6 +107,18 @@ func (m *Manager) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, err
 	}
 	m.give(image.GetId())
 	return image, nil
+}
+
+// ended returns why ctx has ended, nil if it has not. A runtime hears of the deadline
+// and may answer that it has passed a moment before ctx knows.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // Forget drops the back-offs of a pod. Without it they end by themselves ten minutes

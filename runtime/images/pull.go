@@ -109,7 +109,7 @@ func (m *Manager) tryAll(ctx context.Context, j *job, credentials []registryauth
 		if err == nil {
 			return ref, i, nil
 		}
-		if ctx.Err() != nil {
+		if ended(ctx) != nil {
 			return "", 0, err
 		}
 		errs = append(errs, err)
