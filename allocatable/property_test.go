@@ -109,8 +109,8 @@ func TestPropertyMoreReservedIsNeverMoreOffered(t *testing.T) {
 		grown.Add(anyAmount().Draw(t, "more"))
 		r.Kube = r.Kube.DeepCopy()
 		r.Kube[name] = grown
-		more, _ := Compute(capacity, r)
-		for name, quantity := range more.Allocatable {
+		after, _ := Compute(capacity, r)
+		for name, quantity := range after.Allocatable {
 			if before := less.Allocatable[name]; quantity.Cmp(before) > 0 {
 				t.Fatalf("%s grew from %s to %s", name, &before, &quantity)
 			}
@@ -118,19 +118,28 @@ func TestPropertyMoreReservedIsNeverMoreOffered(t *testing.T) {
 	})
 }
 
+// TestPropertyMoreCapacityIsNeverLessOffered adds whole bytes to whole bytes, as
+// machines have them: a percentage is cut to whole bytes, so that a thousandth of a
+// byte more can set a whole one aside.
 func TestPropertyMoreCapacityIsNeverLessOffered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity, r := anyNode(t)
-		less, _ := Compute(capacity, r)
 		name := rapid.SampledFrom([]corev1.ResourceName{"cpu", "memory", "ephemeral-storage"}).Draw(t, "resource")
 		if _, ok := capacity[name]; !ok {
 			return
 		}
-		grown := capacity[name].DeepCopy()
-		grown.Add(anyAmount().Draw(t, "more"))
+		had, more := capacity[name].DeepCopy(), anyAmount().Draw(t, "more")
+		if name != corev1.ResourceCPU {
+			had.RoundUp(resource.Scale(0))
+			more.RoundUp(resource.Scale(0))
+		}
+		capacity[name] = had
+		less, _ := Compute(capacity, r)
+		grown := had.DeepCopy()
+		grown.Add(more)
 		capacity[name] = grown
-		more, _ := Compute(capacity, r)
-		for name, quantity := range more.Allocatable {
+		after, _ := Compute(capacity, r)
+		for name, quantity := range after.Allocatable {
 			if before := less.Allocatable[name]; quantity.Cmp(before) < 0 {
 				t.Fatalf("%s shrank from %s to %s", name, &before, &quantity)
 			}
