@@ -26,9 +26,7 @@ type session struct {
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	if !testnode.WithTools() {
-		t.Skip("NODEKIT_TEST_TOOLS=1 is not set: without it no crictl is built")
-	}
+	testnode.NeedTools(t)
 	binary, err := testnode.Tool(t.Context(), "crictl")
 	if err != nil {
 		t.Fatal(err)

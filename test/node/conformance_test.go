@@ -20,9 +20,7 @@ func TestContainerdConformsToRuntimeTable(t *testing.T) {
 // The distribution's containerd lacks events, RuntimeConfig and more; this one does not.
 func TestContainerd2ConformsToRuntimeTable(t *testing.T) {
 	requireHost(t)
-	if !testnode.WithTools() {
-		t.Skip("NODEKIT_TEST_TOOLS=1 is not set: without it no containerd is built")
-	}
+	testnode.NeedTools(t)
 	dir := t.TempDir()
 	if err := testnode.ToolFolder(t.Context(), dir, "containerd", "containerd-shim-runc-v2", "ctr"); err != nil {
 		t.Fatal(err)

@@ -7,15 +7,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
 )
 
 // toolsVariable set to 1 lets tests use the tools of test/tools. Building them takes
 // minutes the first time, which no fast test should wait for without being told to.
 const toolsVariable = "NODEKIT_TEST_TOOLS"
 
-// WithTools reports whether tests may use the tools of test/tools, and build those that
-// are missing.
-func WithTools() bool { return os.Getenv(toolsVariable) == "1" }
+// NeedTools skips a test that uses the tools of test/tools, which take minutes to build,
+// unless NODEKIT_TEST_TOOLS=1 asks for them. With REQUIRE_KERNEL=1 nothing may be
+// skipped: the test fails then.
+func NeedTools(tb testing.TB) {
+	tb.Helper()
+	switch {
+	case os.Getenv(toolsVariable) == "1":
+	case Required():
+		tb.Fatalf("%s=1 is not set although %s=1 lets no test be skipped", toolsVariable, requireVariable)
+	default:
+		tb.Skipf("%s=1 is not set: without it the tools of test/tools are not built", toolsVariable)
+	}
+}
 
 // Tool returns the path of a tool of test/tools, by hack/tool.sh.
 func Tool(ctx context.Context, name string) (string, error) {
