@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prints the path of a tool, building it when this version is not yet in the user's
-# cache: tool.sh golangci-lint, or tool.sh crictl test/tools. The second argument is
-# the folder of the module that names the tool; hack/tools is the default.
+# cache: tool.sh golangci-lint, or tool.sh kubelet test/tools/kubernetes. The second
+# argument is the folder of the module that names the tool; hack/tools is the default.
+# A test suite (e2e, e2e_node) is a tool too: its package holds only tests.
 set -euo pipefail
 
 name=$1
@@ -16,10 +17,27 @@ mkdir -p "$cache"
 # One at a time: who comes second finds what the first has built.
 exec 9>"$cache/.$name.lock"
 flock 9
-if [ ! -x "$binary" ]; then
-  echo "building $name $version (once, about three minutes)" >&2
-  # The tags spare containerd its C libraries; no other tool knows them.
-  CGO_ENABLED=0 go build -trimpath -tags 'no_btrfs no_zfs no_devmapper' -ldflags '-s -w' -o "$binary.new" "$package"
-  mv "$binary.new" "$binary"
+if [ -x "$binary" ]; then
+  echo "$binary"
+  exit
 fi
+
+build=(go build) cgo=0 tags='' ldflags='-s -w'
+case $package in
+  github.com/containerd/containerd/*) tags='no_btrfs no_zfs no_devmapper' ;; # spares it its C libraries
+  github.com/opencontainers/runc) cgo=1 tags=seccomp ;;
+  k8s.io/kubernetes/*)
+    IFS=. read -r major minor _ <<<"${version#v}"
+    for at in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+      ldflags+=" -X $at.gitVersion=$version -X $at.gitMajor=$major -X $at.gitMinor=$minor"
+    done
+    ;;&
+  k8s.io/kubernetes/test/e2e | k8s.io/kubernetes/test/e2e_node) build=(go test -c) ;;
+esac
+
+began=$SECONDS
+echo "building $name $version (once; of Kubernetes' programs the first takes a quarter of an hour)" >&2
+CGO_ENABLED=$cgo "${build[@]}" -trimpath -tags "$tags" -ldflags "$ldflags" -o "$binary.new" "$package" 9>&-
+mv "$binary.new" "$binary"
+echo "built $name in $((SECONDS - began)) s" >&2
 echo "$binary"
