@@ -8,8 +8,21 @@ set -euo pipefail
 name=$1
 module=${2:-hack/tools}
 cd "$(dirname "$0")/../$module"
-package=$(go list tool | grep "/$name\$") || { echo "tool.sh: no tool $name in $module/go.mod" >&2; exit 1; }
-version=$(go list -f '{{.Module.Version}}' "$package")
+# Read from go.mod alone: the go command would load every package first, for seconds.
+read -r package version < <(awk -v name="$name" '
+  { sub(/ *\/\/.*/, "") }
+  $2 == "(" { block = $1; next }
+  $1 == ")" { block = ""; next }
+  block == "" { kind = $1; sub(/^[a-z]+[ \t]+/, "") }
+  block != "" { kind = block }
+  kind == "tool" && $1 ~ "/" name "$" { package = $1 }
+  kind == "require" { versions[$1] = $2 }
+  END {
+    for (module in versions)
+      if (index(package "/", module "/") == 1 && length(module) > length(best)) best = module
+    print package, versions[best]
+  }' go.mod)
+[ -n "$version" ] || { echo "tool.sh: no tool $name in $module/go.mod" >&2; exit 1; }
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/nodekit
 binary=$cache/$name@$version
 

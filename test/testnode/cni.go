@@ -22,7 +22,7 @@ esac
 `
 
 // pluginNames are the plugins of the distribution that a node uses.
-func pluginNames() []string { return []string{"ptp", "host-local", "portmap", "loopback"} }
+func pluginNames() []string { return []string{"ptp", "bridge", "host-local", "portmap", "loopback"} }
 
 // cniFolders are where distributions put the CNI plugins: Debian, and the place
 // that the CNI documentation names.
@@ -46,7 +46,8 @@ func findCNIPlugins() (string, error) {
 }
 
 // writeCNI fills the node's folders of CNI plugins and CNI configuration.
-func (l layout) writeCNI() error {
+func (n *Node) writeCNI() error {
+	l := n.lay
 	for _, dir := range []string{"cni", "cni-plugins"} {
 		if err := os.MkdirAll(l.path(dir), 0o755); err != nil {
 			return fmt.Errorf("make folder for CNI: %w", err)
@@ -64,14 +65,48 @@ func (l layout) writeCNI() error {
 	if err := os.WriteFile(l.path("cni-plugins", "quick"), []byte(quickPlugin), 0o755); err != nil {
 		return fmt.Errorf("write CNI plugin: %w", err)
 	}
-	return l.writeCNIConfig()
+	return n.WriteCNIConfig()
 }
 
-// writeCNIConfig configures the plugins ptp, host-local and portmap. With ptp
-// each pod has a routed link of its own. On a bridge, answers between two pods
-// would pass below the packet filter unless the host loaded br_netfilter, and a
-// test node changes nothing on its host.
-func (l layout) writeCNIConfig() error {
+// WriteCNIConfig writes the node's CNI configuration, for the first time or after
+// [Node.RemoveCNIConfig].
+func (n *Node) WriteCNIConfig() error {
+	plugins := n.cfg.Plugins
+	if plugins == nil {
+		plugins = routedLinks
+	}
+	config := map[string]any{"cniVersion": "1.0.0", "name": n.lay.network(), "plugins": plugins(n)}
+	data, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write CNI configuration: %w", err)
+	}
+	// Renamed into place: containerd reads it as soon as it appears.
+	draft := n.lay.path("10-nodekit.conflist")
+	if err := os.WriteFile(draft, data, 0o600); err != nil {
+		return fmt.Errorf("write CNI configuration: %w", err)
+	}
+	if err := os.Rename(draft, n.cniConfig()); err != nil {
+		return fmt.Errorf("write CNI configuration: %w", err)
+	}
+	return nil
+}
+
+// RemoveCNIConfig takes the node's CNI configuration away: the runtime reports that
+// the network is not ready.
+func (n *Node) RemoveCNIConfig() error {
+	if err := os.Remove(n.cniConfig()); err != nil {
+		return fmt.Errorf("remove CNI configuration: %w", err)
+	}
+	return nil
+}
+
+func (n *Node) cniConfig() string { return n.lay.path("cni", "10-nodekit.conflist") }
+
+// routedLinks is a chain of the plugins ptp, host-local and portmap. With ptp each
+// pod has a routed link of its own. On a bridge, answers between two pods would
+// pass below the packet filter unless the host loaded br_netfilter, and a test node
+// changes nothing on its host.
+func routedLinks(n *Node) []map[string]any {
 	var plugins []map[string]any
 	ranges := [][]map[string]string{{{"subnet": PodIPv4Range}}}
 	routes := []map[string]string{{"dst": "0.0.0.0/0"}}
@@ -80,18 +115,9 @@ func (l layout) writeCNIConfig() error {
 		routes = append(routes, map[string]string{"dst": "::/0"})
 		plugins = append(plugins, map[string]any{"type": "quick"})
 	}
-	plugins = append(plugins,
+	return append(plugins,
 		map[string]any{"type": "ptp", "ipam": map[string]any{
-			"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": l.path("ipam"),
+			"type": "host-local", "ranges": ranges, "routes": routes, "dataDir": n.lay.path("ipam"),
 		}},
 		map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}})
-	config := map[string]any{"cniVersion": "1.0.0", "name": l.network(), "plugins": plugins}
-	data, err := json.MarshalIndent(config, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write CNI configuration: %w", err)
-	}
-	if err := os.WriteFile(l.path("cni", "10-nodekit.conflist"), data, 0o600); err != nil {
-		return fmt.Errorf("write CNI configuration: %w", err)
-	}
-	return nil
 }

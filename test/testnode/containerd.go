@@ -96,18 +96,18 @@ func (n *Node) StartContainerd(ctx context.Context) error {
 
 // path is the PATH of containerd, which finds its shim there.
 func (n *Node) path() string {
-	if n.binaries == "" {
+	if n.cfg.Containerd == "" {
 		return searchPath()
 	}
-	return n.binaries + ":" + searchPath()
+	return n.cfg.Containerd + ":" + searchPath()
 }
 
 // containerdProgram is the path of one of containerd's programs.
 func (n *Node) containerdProgram(name string) string {
-	if n.binaries == "" {
+	if n.cfg.Containerd == "" {
 		return name
 	}
-	return filepath.Join(n.binaries, name)
+	return filepath.Join(n.cfg.Containerd, name)
 }
 
 // KillContainerd ends containerd with SIGKILL. Its shims and containers run on.
@@ -130,7 +130,7 @@ func (n *Node) writeContainerdConfig() error {
 	if err := os.WriteFile(n.lay.path("containerd.toml"), config.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write containerd configuration: %w", err)
 	}
-	return n.lay.writeCNI()
+	return n.writeCNI()
 }
 
 // snapshotterFor returns the containerd snapshotter that works in the folder:

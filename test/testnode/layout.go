@@ -12,6 +12,9 @@ type layout struct {
 // namespace is the file that holds the node's network namespace.
 func (l layout) namespace() string { return filepath.Join(l.dir, "netns") }
 
+// mountNamespace is the file that holds an isolated node's mount namespace.
+func (l layout) mountNamespace() string { return filepath.Join(l.dir, "pins", "mnt") }
+
 // cgroup is the path of the node's control group below each hierarchy's root.
 func (l layout) cgroup() string { return "/nodekit-" + l.name }
 

@@ -35,21 +35,24 @@ func hasIPv6() bool {
 	return err == nil
 }
 
-// makeNamespace makes the network namespace with a loopback device and an uplink.
-// It is mounted in the node's folder: ip-netns(8) would leave a mount at
-// /run/netns behind, and its exec hides the control groups.
-//
-// The uplink leads nowhere: the kernel looks for a route before it rewrites a
-// virtual IP, so a node needs a default route even when nobody is behind it.
+// makeNamespace makes the network namespace, with a loopback device. It is mounted
+// in the node's folder: ip-netns(8) would leave a mount at /run/netns behind, and
+// its exec hides the control groups.
 func (l layout) makeNamespace(ctx context.Context) error {
 	if err := os.WriteFile(l.namespace(), nil, 0o600); err != nil {
 		return fmt.Errorf("make network namespace: %w", err)
 	}
-	if err := run(ctx, "unshare", "--net="+l.namespace(), "true"); err != nil {
+	if err := run(ctx, "unshare", "--net="+l.namespace(), "ip", "link", "set", "lo", "up"); err != nil {
 		return fmt.Errorf("make network namespace: %w", err)
 	}
+	return nil
+}
+
+// leadNowhere makes an uplink that leads nowhere: the kernel looks for a route
+// before it rewrites a virtual IP, so a node needs a default route even when
+// nobody is behind it.
+func leadNowhere(ctx context.Context, n *Node) error {
 	commands := [][]string{
-		{"link", "set", "lo", "up"},
 		{"link", "add", "eth0", "type", "veth", "peer", "name", "uplink"},
 		{"address", "add", NodeIPv4 + "/24", "dev", "eth0"},
 		{"link", "set", "eth0", "up"},
@@ -61,9 +64,14 @@ func (l layout) makeNamespace(ctx context.Context) error {
 			[]string{"address", "add", NodeIPv6 + "/64", "dev", "eth0", "nodad"},
 			[]string{"-6", "route", "add", "default", "dev", "eth0"})
 	}
+	return n.IP(ctx, commands...)
+}
+
+// IP runs commands of ip(8) in the node's network namespace, one after the other.
+func (n *Node) IP(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
-		if err := run(ctx, "nsenter", append([]string{"--net=" + l.namespace(), "ip"}, args...)...); err != nil {
-			return fmt.Errorf("set up network namespace: %w", err)
+		if err := run(ctx, "nsenter", append([]string{"--net=" + n.lay.namespace(), "ip"}, args...)...); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -86,6 +94,22 @@ func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, err
 	}
 	return conn, nil
+}
+
+// Listen listens in the node's network namespace. The caller closes the listener.
+func (n *Node) Listen(ctx context.Context, network, address string) (net.Listener, error) {
+	var (
+		listener net.Listener
+		listen   = func() error {
+			var err error
+			listener, err = new(net.ListenConfig).Listen(ctx, network, address)
+			return err
+		}
+	)
+	if err := inNamespace(n.lay.namespace(), listen); err != nil {
+		return nil, err
+	}
+	return listener, nil
 }
 
 // inNamespace calls f on a thread that is in the network namespace at path. A

@@ -21,6 +21,18 @@ type Config struct {
 	// Containerd is the folder of containerd, its shim and ctr. Empty means those of
 	// the distribution. See [ToolFolder].
 	Containerd string
+	// Bare leaves the runtime out: the node is a place for programs.
+	Bare bool
+	// Isolated gives the programs on the node /run, /var/lib and /var/log of their
+	// own, so that what they keep at fixed paths is neither shared with another node
+	// nor left on this machine. See [Node.Private].
+	Isolated bool
+	// Network sets up the node's network namespace, of which only the loopback device
+	// is up. Nil gives it an uplink that leads nowhere, with [NodeIPv4].
+	Network func(context.Context, *Node) error
+	// Plugins returns the chain of the CNI configuration. Nil means a routed link per
+	// pod, with addresses from [PodIPv4Range].
+	Plugins func(*Node) []map[string]any
 	// Progress receives a line per slow step. Nil means silence.
 	Progress func(string)
 }
@@ -28,9 +40,8 @@ type Config struct {
 // Node is a private node. [Start] makes one.
 type Node struct {
 	lay         layout
-	logs        string
+	cfg         Config // Logs is an absolute path.
 	snapshotter string
-	binaries    string   // The folder of containerd's programs; empty for the PATH.
 	lock        *os.File // Held while the node is in use.
 	cri         *CRI
 	containerd  *Process
@@ -92,7 +103,8 @@ func newNode(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{lay: lay, logs: logs, lock: lock, binaries: cfg.Containerd}, nil
+	cfg.Logs = logs
+	return &Node{lay: lay, cfg: cfg, lock: lock}, nil
 }
 
 func (n *Node) boot(ctx context.Context) error {
@@ -110,6 +122,21 @@ func (n *Node) boot(ctx context.Context) error {
 	}
 	if err := n.lay.makeNamespace(ctx); err != nil {
 		return err
+	}
+	network := n.cfg.Network
+	if network == nil {
+		network = leadNowhere
+	}
+	if err := network(ctx, n); err != nil {
+		return fmt.Errorf("set up network namespace: %w", err)
+	}
+	if n.cfg.Isolated {
+		if err := n.lay.isolate(ctx); err != nil {
+			return err
+		}
+	}
+	if n.cfg.Bare {
+		return nil
 	}
 	return n.bootContainerd(ctx)
 }
@@ -145,13 +172,16 @@ func (n *Node) Keep() error {
 	if err := os.WriteFile(n.lay.path(keepFile), nil, 0o600); err != nil {
 		return fmt.Errorf("keep test node %s: %w", n.Name(), err)
 	}
-	return errors.Join(n.cri.conn.Close(), n.lock.Close())
+	if n.cri != nil {
+		n.cri.conn.Close()
+	}
+	return n.lock.Close()
 }
 
 // Name returns the node's name, unique on this machine.
 func (n *Node) Name() string { return n.lay.name }
 
-// CRI returns a plain connection to the node's containerd.
+// CRI returns a plain connection to the node's containerd, nil on a bare node.
 func (n *Node) CRI() *CRI { return n.cri }
 
 // Socket returns the path of containerd's socket.
@@ -179,4 +209,4 @@ func (n *Node) PodLogs() string { return n.lay.path("pod-logs") }
 func (n *Node) KubeletRoot() string { return n.lay.path("kubelet") }
 
 // Logs returns the folder with the logs of the programs on the node.
-func (n *Node) Logs() string { return n.logs }
+func (n *Node) Logs() string { return n.cfg.Logs }

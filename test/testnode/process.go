@@ -23,8 +23,8 @@ type Process struct {
 	err  error
 }
 
-// Command returns a command that runs a program inside the node's network
-// namespace, by nsenter(1).
+// Command returns a command that runs a program inside the node's namespaces, by
+// nsenter(1). On an isolated node its working directory is the root.
 func (n *Node) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "nsenter", n.enter(program, args)...)
 	cmd.Env = environment()
@@ -33,7 +33,11 @@ func (n *Node) Command(ctx context.Context, program string, args ...string) *exe
 
 // enter returns the arguments of nsenter(1) that run a program on the node.
 func (n *Node) enter(program string, args []string) []string {
-	return append([]string{"--net=" + n.lay.namespace(), "--", program}, args...)
+	options := []string{"--net=" + n.lay.namespace()}
+	if n.cfg.Isolated {
+		options = append(options, "--mount="+n.lay.mountNamespace())
+	}
+	return append(append(options, "--", program), args...)
 }
 
 // environment is ours, with the folders in PATH that hold runc and iptables and
@@ -46,7 +50,7 @@ func searchPath() string { return os.Getenv("PATH") + ":/usr/local/sbin:/usr/sbi
 // that an interrupt at the terminal reaches only us, and returns at once. What it
 // prints goes to the file <name>.log in the folder of logs.
 func (n *Node) StartProcess(name, program string, args ...string) (*Process, error) {
-	log, err := os.OpenFile(filepath.Join(n.logs, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	log, err := os.OpenFile(filepath.Join(n.cfg.Logs, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
