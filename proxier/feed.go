@@ -2,6 +2,7 @@ package proxier
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -37,7 +38,13 @@ func (f *Feed) DeleteService(name types.NamespacedName) {
 
 // SetEndpointSlice adds or replaces an EndpointSlice.
 func (f *Feed) SetEndpointSlice(es *discoveryv1.EndpointSlice) {
-	f.p.change(func(t *Tracker) bool { return t.SetEndpointSlice(es) })
+	f.p.change(func(t *Tracker) bool {
+		changed := t.SetEndpointSlice(es)
+		if changed {
+			f.p.triggeredLocked(es)
+		}
+		return changed
+	})
 }
 
 // DeleteEndpointSlice removes an EndpointSlice. To remove an unknown one is not an
@@ -53,6 +60,18 @@ func (f *Feed) Synced() {
 	defer f.p.mu.Unlock()
 	f.p.waiting = slices.DeleteFunc(f.p.waiting, func(o *Feed) bool { return o == f })
 	f.p.wakeUp()
+}
+
+// maxTriggers bounds what is kept for a statistic while nothing can be programmed.
+const maxTriggers = 1 << 12
+
+// triggeredLocked notes when the cause of a change was seen, if the slice tells and
+// the time is after the start.
+func (p *Proxier) triggeredLocked(es *discoveryv1.EndpointSlice) {
+	at, err := time.Parse(time.RFC3339Nano, es.Annotations[corev1.EndpointsLastChangeTriggerTime])
+	if err == nil && p.running && at.After(p.begun) && len(p.triggers) < maxTriggers {
+		p.triggers = append(p.triggers, at)
+	}
 }
 
 func (p *Proxier) change(do func(*Tracker) bool) {

@@ -136,6 +136,10 @@ func (t *Tracker) build(p *port) *ServicePort {
 	if sp.InternalLocal || sp.ExternalLocal {
 		t.endpoints = selectLocal(t.endpoints[:0], c)
 		sp.Local = keep(before.Local, t.endpoints)
+		sp.LocalDraining = len(sp.Local) > 0 && !readyHere(c)
+	}
+	if p.key.Protocol == UDP {
+		sp.Serving = servingOf(before.Serving, c)
 	}
 	return sp
 }

@@ -40,6 +40,8 @@ func (a *ServicePort) String() string {
 			fmt.Fprintf(&b, "; "+format, args...)
 		}
 	}
+	flag(a.LocalDraining, "draining here")
+	list(&b, "serving", a.Serving)
 	flag(!a.HasEndpoints, "no endpoints")
 	flag(a.ExternalLocal, "external local")
 	flag(a.InternalLocal, "internal local")

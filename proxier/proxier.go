@@ -11,9 +11,9 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultMinInterval = 20 * time.Millisecond
-	DefaultMinRetry    = 100 * time.Millisecond
-	DefaultMaxRetry    = 30 * time.Second
+	DefaultMaxPause = 20 * time.Millisecond
+	DefaultMinRetry = 100 * time.Millisecond
+	DefaultMaxRetry = 30 * time.Second
 )
 
 // Config configures a Proxier. The zero value works: no endpoint is local then.
@@ -24,7 +24,9 @@ type Config struct {
 	ProxyName string
 	// MinInterval is the pause between the end of one round and the start of the
 	// next, in which changes gather; a change after a longer quiet is programmed at
-	// once. 0 means DefaultMinInterval, less than 0 no pause.
+	// once. 0 means a pause of four times as long as the round took, at least a
+	// millisecond and at most DefaultMaxPause, so that the Backend is busy for a
+	// fifth of the time. Less than 0 means no pause.
 	MinInterval time.Duration
 	// MinRetry is the wait after a first failed round. It doubles with each further
 	// failure up to MaxRetry. 0 means DefaultMinRetry and DefaultMaxRetry.
@@ -33,6 +35,10 @@ type Config struct {
 	// Report is told each Problem of an object once, while a lock is held: it must
 	// not call the Proxier. Nil writes them to Log.
 	Report func(Problem)
+	// Network is what the Backend is told of node and cluster until SetNetwork.
+	Network Network
+	// Followers are told what is in force.
+	Followers []Follower
 	// Observe is told of every round that called the Backend, between rounds. Nil
 	// is off.
 	Observe func(Round)
@@ -41,9 +47,6 @@ type Config struct {
 }
 
 func (c *Config) complete() error {
-	if c.MinInterval == 0 {
-		c.MinInterval = DefaultMinInterval
-	}
 	if c.MinRetry == 0 {
 		c.MinRetry = DefaultMinRetry
 	}
@@ -83,6 +86,9 @@ type Round struct {
 	Queued time.Duration
 	// Took is the time in the Backend.
 	Took time.Duration
+	// Triggers are when the causes of the changes were seen by the cluster, as far
+	// as EndpointSlices tell. A failed round passes them on to the next.
+	Triggers []time.Time
 	// Err is what the Backend returned.
 	Err error
 }
@@ -100,6 +106,11 @@ type Proxier struct {
 	waiting []*Feed // not yet synced
 	running bool
 	reset   bool // the next round is a Reset
+	network Network
+	// triggers are those of Round, of the changes not in force; begun is when Run was
+	// called: older ones tell of what an earlier process did.
+	triggers []time.Time
+	begun    time.Time
 	// queued and working are since when the oldest change waits that no round has
 	// taken, and the oldest in the round under way.
 	queued  time.Time
@@ -116,7 +127,7 @@ func New(b Backend, cfg Config) (*Proxier, error) {
 		return nil, fmt.Errorf("proxier: %w", err)
 	}
 	return &Proxier{
-		backend: b, cfg: cfg, wake: make(chan struct{}, 1), reset: true,
+		backend: b, cfg: cfg, wake: make(chan struct{}, 1), reset: true, network: cfg.Network,
 		tracker: NewTracker(TrackerConfig{Node: cfg.Node, ProxyName: cfg.ProxyName, Report: cfg.Report}),
 	}, nil
 }
@@ -126,6 +137,18 @@ func (p *Proxier) SetZone(zone string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tracker.SetZone(zone)
+	p.queueLocked()
+}
+
+// SetNetwork changes what the Backend knows of node and cluster. If that is
+// something new, the next round programs the whole state.
+func (p *Proxier) SetNetwork(n Network) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n.Equal(p.network) {
+		return
+	}
+	p.network, p.reset = n, true
 	p.queueLocked()
 }
 
@@ -151,7 +174,8 @@ func (p *Proxier) Run(ctx context.Context) error {
 	}
 	retry := p.cfg.MinRetry
 	for {
-		pause, err := p.cfg.MinInterval, p.round(ctx)
+		took, err := p.round(ctx)
+		pause := p.pause(took)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -175,13 +199,21 @@ func (p *Proxier) Run(ctx context.Context) error {
 	}
 }
 
+// pause returns how long to gather changes after a round.
+func (p *Proxier) pause(took time.Duration) time.Duration {
+	if p.cfg.MinInterval != 0 {
+		return p.cfg.MinInterval
+	}
+	return min(max(4*took, time.Millisecond), DefaultMaxPause)
+}
+
 func (p *Proxier) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running {
 		return errors.New("proxier: Run was called before")
 	}
-	p.running = true
+	p.running, p.begun = true, time.Now()
 	// Nothing is in force yet, so a Proxier that cannot start does not look healthy.
 	p.queueLocked()
 	return nil
@@ -221,15 +253,17 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // work is what one round has to do: reset to state, or apply delta.
 type work struct {
-	state *State
-	delta Delta
-	since time.Time // of the oldest change in it
+	state    *State
+	delta    Delta
+	since    time.Time // of the oldest change in it
+	triggers []time.Time
 }
 
-// round takes what has changed, programs it, and gives it back if that fails.
-func (p *Proxier) round(ctx context.Context) error {
+// round takes what has changed, programs it, and gives it back if that fails. It
+// returns how long the Backend worked.
+func (p *Proxier) round(ctx context.Context) (time.Duration, error) {
 	w := p.take()
-	r := Round{Reset: w.state != nil, Ports: len(w.delta.Update), Removed: len(w.delta.Remove)}
+	r := Round{Reset: w.state != nil, Ports: len(w.delta.Update), Removed: len(w.delta.Remove), Triggers: w.triggers}
 	begin := time.Now()
 	if !w.since.IsZero() {
 		r.Queued = begin.Sub(w.since)
@@ -241,18 +275,31 @@ func (p *Proxier) round(ctx context.Context) error {
 			r.Err = fmt.Errorf("reset to %d service ports: %w", r.Ports, err)
 		}
 	case w.delta.Empty():
-		p.settle(nil)
-		return nil
+		p.settle(nil, w)
+		return 0, nil
 	default:
 		if err := p.backend.Apply(ctx, w.delta); err != nil {
 			r.Err = fmt.Errorf("apply %d new or changed and %d removed service ports: %w", r.Ports, r.Removed, err)
 		}
 	}
 	r.Took = time.Since(begin)
-	p.settle(r.Err)
+	if r.Err == nil {
+		p.follow(w)
+	}
+	p.settle(r.Err, w)
 	p.cfg.Observe(r)
 	p.log(r)
-	return r.Err
+	return r.Took, r.Err
+}
+
+func (p *Proxier) follow(w work) {
+	for _, f := range p.cfg.Followers {
+		if w.state != nil {
+			f.Reset(w.state)
+		} else {
+			f.Applied(w.delta)
+		}
+	}
 }
 
 func (p *Proxier) log(r Round) {
@@ -268,10 +315,12 @@ func (p *Proxier) take() work {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.working, p.queued = p.queued, time.Time{}
-	w := work{since: p.working}
+	w := work{since: p.working, triggers: p.triggers}
+	p.triggers = nil
 	if p.reset {
 		p.reset = false
 		w.state = p.tracker.State()
+		w.state.Network = p.network
 	} else {
 		w.delta = p.tracker.Delta()
 	}
@@ -279,7 +328,7 @@ func (p *Proxier) take() work {
 }
 
 // settle ends a round; what it could not put in force waits on.
-func (p *Proxier) settle(err error) {
+func (p *Proxier) settle(err error, w work) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	since := p.working
@@ -288,7 +337,7 @@ func (p *Proxier) settle(err error) {
 		p.status.LastSuccess, p.status.LastError, p.status.Failures = time.Now(), nil, 0
 		return
 	}
-	p.reset, p.queued = true, since
+	p.reset, p.queued, p.triggers = true, since, append(w.triggers, p.triggers...)
 	p.status.LastError = err
 	p.status.Failures++
 }

@@ -130,3 +130,22 @@ func usable(c []candidate) bool {
 		return e.flags.has(ready) || e.flags.fallback()
 	})
 }
+
+// readyHere reports whether an endpoint of this node is ready.
+func readyHere(c []candidate) bool {
+	return slices.ContainsFunc(c, func(e candidate) bool { return e.flags.has(ready | local) })
+}
+
+// servingOf returns the addresses that serve: before if it has the same.
+func servingOf(before []netip.AddrPort, c []candidate) []netip.AddrPort {
+	out := make([]netip.AddrPort, 0, len(c))
+	for _, e := range c {
+		if e.flags.has(serving) {
+			out = append(out, e.addr)
+		}
+	}
+	if slices.Equal(before, out) {
+		return before
+	}
+	return out
+}

@@ -154,6 +154,12 @@ type ServicePort struct {
 	Cluster []Endpoint
 	// Local are the endpoints for policy Local, sorted by address.
 	Local []Endpoint
+	// LocalDraining tells that no endpoint of this node is ready and that Local are
+	// those that shut down but still serve: a load balancer should pass the node over.
+	LocalDraining bool
+	// Serving are, for UDP alone, all endpoints that serve, whatever policy and
+	// topology say, sorted by address. Flows to others have nobody to answer them.
+	Serving []netip.AddrPort
 	// HasEndpoints tells "no endpoint anywhere" (false: reject) from "none that
 	// this policy may use" (true: drop).
 	HasEndpoints bool
@@ -177,6 +183,7 @@ func (a *ServicePort) Equal(b *ServicePort) bool {
 	}
 	return a.Key == b.Key &&
 		a.HasEndpoints == b.HasEndpoints &&
+		a.LocalDraining == b.LocalDraining &&
 		a.ExternalLocal == b.ExternalLocal &&
 		a.InternalLocal == b.InternalLocal &&
 		a.Affinity == b.Affinity &&
@@ -184,12 +191,35 @@ func (a *ServicePort) Equal(b *ServicePort) bool {
 		slices.Equal(a.Frontends, b.Frontends) &&
 		slices.Equal(a.Cluster, b.Cluster) &&
 		slices.Equal(a.Local, b.Local) &&
+		slices.Equal(a.Serving, b.Serving) &&
 		slices.Equal(a.SourceRanges, b.SourceRanges)
 }
 
-// State is the whole desired state of both families, sorted by Key.
+// Network is what a Backend needs to know of the node and the cluster beside
+// ServicePorts. In the zero value nothing is known.
+type Network struct {
+	// NodeAddrs are the node's own addresses, the primary one of each family.
+	NodeAddrs []netip.Addr
+	// PodCIDRs are the ranges of this node's pods, for a Backend that is to tell
+	// their traffic by it.
+	PodCIDRs []netip.Prefix
+	// ServiceCIDRs are the ranges of cluster IPs: an address in one of them that no
+	// Service has leads nowhere.
+	ServiceCIDRs []netip.Prefix
+}
+
+// Equal reports whether n and o are the same, in the same order.
+func (n Network) Equal(o Network) bool {
+	return slices.Equal(n.NodeAddrs, o.NodeAddrs) && slices.Equal(n.PodCIDRs, o.PodCIDRs) &&
+		slices.Equal(n.ServiceCIDRs, o.ServiceCIDRs)
+}
+
+// State is the whole desired state of both families.
 type State struct {
+	// Ports are sorted by Key.
 	Ports []*ServicePort
+	// Network changes by a Reset alone.
+	Network Network
 }
 
 // Delta is the difference between two States. A key stands in one of the two

@@ -199,6 +199,7 @@ func (b *Backend) putLocked(sp *proxier.ServicePort) {
 	c.Frontends = slices.Clone(sp.Frontends)
 	c.Cluster = slices.Clone(sp.Cluster)
 	c.Local = slices.Clone(sp.Local)
+	c.Serving = slices.Clone(sp.Serving)
 	c.SourceRanges = slices.Clone(sp.SourceRanges)
 	b.handed[sp.Key] = copied{given: sp, copy: c}
 }

@@ -108,9 +108,15 @@ func expectPort(node proxier.Node, svc *corev1.Service, port corev1.ServicePort,
 	if external || !sp.InternalLocal {
 		sp.Cluster = expectCluster(node, eps)
 	}
+	if sp.Key.Protocol == proxier.UDP {
+		for _, e := range endpoints(node, filter(eps, func(e placed) bool { return deref(e.Conditions.Serving, true) })) {
+			sp.Serving = append(sp.Serving, e.Addr)
+		}
+	}
 	if sp.InternalLocal || sp.ExternalLocal {
 		here := filter(eps, func(e placed) bool { return isLocal(node, e) })
 		sp.Local = endpoints(node, orElse(filter(here, isReady), filter(here, isDraining)))
+		sp.LocalDraining = len(sp.Local) > 0 && len(filter(here, isReady)) == 0
 	}
 	return sp
 }
