@@ -1,0 +1,236 @@
+package informer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// recorder is a Sink that notes calls as lines.
+type recorder struct {
+	lines chan string
+}
+
+func (r *recorder) say(format string, args ...any) { r.lines <- fmt.Sprintf(format, args...) }
+
+func (r *recorder) SetService(svc *corev1.Service) { r.say("service %s/%s", svc.Namespace, svc.Name) }
+func (r *recorder) DeleteService(n types.NamespacedName) {
+	r.say("no service %s", n)
+}
+func (r *recorder) SetEndpointSlice(es *discoveryv1.EndpointSlice) {
+	r.say("slice %s/%s", es.Namespace, es.Name)
+}
+func (r *recorder) DeleteEndpointSlice(n types.NamespacedName) { r.say("no slice %s", n) }
+func (r *recorder) Synced()                                    { r.say("synced") }
+
+// wait reads lines until each of want was seen, in whatever order.
+func (r *recorder) wait(t *testing.T, want ...string) {
+	t.Helper()
+	missing := make(map[string]int)
+	for _, w := range want {
+		missing[w]++
+	}
+	deadline := time.After(10 * time.Second)
+	for len(missing) > 0 {
+		select {
+		case line := <-r.lines:
+			if missing[line] == 0 {
+				t.Errorf("unexpected: %s", line)
+				continue
+			}
+			if missing[line]--; missing[line] == 0 {
+				delete(missing, line)
+			}
+		case <-deadline:
+			t.Fatalf("not told: %v", missing)
+		}
+	}
+}
+
+// server is an API server whose answers a test scripts by resource: each request
+// of a watch gets the next stream.
+type server struct {
+	*httptest.Server
+	mu       sync.Mutex // guards what follows
+	streams  map[string][]string
+	lists    map[string]string
+	requests []string
+	noStream bool
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{streams: map[string][]string{}, lists: map[string]string{}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	q := r.URL.Query()
+	w.Header().Set("Content-Type", "application/json")
+	s.mu.Lock()
+	initial := q.Get("sendInitialEvents") == "true"
+	s.requests = append(s.requests, fmt.Sprintf("%s watch=%s initial=%v version=%q continue=%q",
+		resource, q.Get("watch"), initial, q.Get("resourceVersion"), q.Get("continue")))
+	if q.Get("watch") == "" {
+		body := s.lists[resource+q.Get("continue")]
+		s.mu.Unlock()
+		fmt.Fprint(w, body)
+		return
+	}
+	if initial && s.noStream {
+		s.mu.Unlock()
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`)
+		return
+	}
+	stream, hold := "", true
+	if all := s.streams[resource]; len(all) > 0 {
+		stream, s.streams[resource] = all[0], all[1:]
+		hold = len(all) == 1
+	}
+	s.mu.Unlock()
+	fmt.Fprint(w, stream)
+	w.(http.Flusher).Flush()
+	if hold {
+		<-r.Context().Done()
+	}
+}
+
+func event(typ, apiVersion, kind, name, version string, annotations ...string) string {
+	meta := map[string]any{"name": name, "resourceVersion": version}
+	if kind == "Service" || kind == "EndpointSlice" {
+		meta["namespace"] = "ns"
+	}
+	if len(annotations) > 0 {
+		meta["annotations"] = map[string]string{annotations[0]: "true"}
+	}
+	object := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
+	if kind == "ServiceCIDR" {
+		object["spec"] = map[string]any{"cidrs": []string{name}}
+	}
+	line, _ := json.Marshal(map[string]any{"type": typ, "object": object})
+	return string(line) + "\n"
+}
+
+func svc(typ, name, version string) string { return event(typ, "v1", "Service", name, version) }
+
+func end(apiVersion, kind, version string) string {
+	return event("BOOKMARK", apiVersion, kind, "", version, initialEnd)
+}
+
+const (
+	discovery  = "discovery.k8s.io/v1"
+	networking = "networking.k8s.io/v1"
+	gone       = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}` + "\n"
+)
+
+func run(t *testing.T, s *server, cfg Config) *recorder {
+	t.Helper()
+	sink := &recorder{lines: make(chan string, 100)}
+	source, err := New(&rest.Config{Host: s.URL, QPS: -1}, sink, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- source.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	return sink
+}
+
+func TestSourceStreamsTheFirstState(t *testing.T) {
+	s := newServer(t)
+	s.streams["services"] = []string{svc("ADDED", "a", "1") + svc("ADDED", "b", "2") + end("v1", "Service", "5") + svc("DELETED", "a", "6")}
+	s.streams["endpointslices"] = []string{event("ADDED", discovery, "EndpointSlice", "a-1", "3") + end(discovery, "EndpointSlice", "5")}
+	sink := run(t, s, Config{})
+	sink.wait(t, "service ns/a", "service ns/b", "slice ns/a-1", "synced", "no service ns/a")
+}
+
+func TestSourceForgetsWhatWentWhileTheServerForgot(t *testing.T) {
+	s := newServer(t)
+	s.streams["services"] = []string{
+		svc("ADDED", "a", "1") + svc("ADDED", "b", "2") + end("v1", "Service", "5"),
+		gone,
+		svc("ADDED", "b", "2") + svc("ADDED", "c", "8") + end("v1", "Service", "9"),
+	}
+	s.streams["endpointslices"] = []string{end(discovery, "EndpointSlice", "5")}
+	sink := run(t, s, Config{})
+	sink.wait(t, "service ns/a", "service ns/b", "synced", "service ns/b", "service ns/c", "no service ns/a")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var got []string
+	for _, r := range s.requests {
+		if strings.HasPrefix(r, "services") {
+			got = append(got, r)
+		}
+	}
+	want := []string{
+		`services watch=true initial=true version="" continue=""`,
+		`services watch=true initial=false version="5" continue=""`,
+		`services watch=true initial=true version="" continue=""`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestSourceListsPagesWhereNothingStreams(t *testing.T) {
+	s := newServer(t)
+	s.noStream = true
+	s.lists["services"] = `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"more"},"items":[{"metadata":{"namespace":"ns","name":"a"}}]}`
+	s.lists["servicesmore"] = `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"ns","name":"b"}}]}`
+	s.lists["endpointslices"] = `{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","metadata":{"resourceVersion":"7"}}`
+	s.streams["services"] = []string{svc("MODIFIED", "b", "8")}
+	sink := run(t, s, Config{})
+	sink.wait(t, "service ns/a", "service ns/b", "synced", "service ns/b")
+}
+
+func TestSourceTellsOfNodeAndRanges(t *testing.T) {
+	s := newServer(t)
+	s.streams["services"] = []string{end("v1", "Service", "5")}
+	s.streams["endpointslices"] = []string{end(discovery, "EndpointSlice", "5")}
+	s.streams["nodes"] = []string{event("ADDED", "v1", "Node", "node-a", "2") + end("v1", "Node", "5") + event("DELETED", "v1", "Node", "node-a", "6")}
+	s.streams["servicecidrs"] = []string{event("ADDED", networking, "ServiceCIDR", "10.96.0.0/16", "2") +
+		event("ADDED", networking, "ServiceCIDR", "10.80.0.0/16", "3") + end(networking, "ServiceCIDR", "5") +
+		event("DELETED", networking, "ServiceCIDR", "10.80.0.0/16", "6")}
+	lines := make(chan string, 10)
+	sink := run(t, s, Config{
+		NodeName: "node-a",
+		OnNode:   func(n *corev1.Node) { lines <- fmt.Sprint("node ", n != nil) },
+		OnServiceCIDRs: func(p []netip.Prefix) {
+			lines <- fmt.Sprint("ranges ", p)
+		},
+	})
+	sink.wait(t, "synced")
+	(&recorder{lines: lines}).wait(t, "node true", "node false", "ranges [10.80.0.0/16 10.96.0.0/16]", "ranges [10.96.0.0/16]")
+}
+
+func TestSourceGoesOnWithoutOptionalResources(t *testing.T) {
+	s := newServer(t)
+	s.streams["services"] = []string{end("v1", "Service", "5")}
+	s.streams["endpointslices"] = []string{end(discovery, "EndpointSlice", "5")}
+	s.streams["servicecidrs"] = []string{strings.Replace(gone, `"reason":"Expired","code":410`, `"reason":"Forbidden","code":403`, 1), ""}
+	sink := run(t, s, Config{OnServiceCIDRs: func([]netip.Prefix) { t.Error("told of ranges") }})
+	sink.wait(t, "synced")
+}

@@ -1,0 +1,289 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+// resource is one kind of object to watch, and who hears of it. The functions are
+// called by one goroutine.
+type resource struct {
+	name           string
+	labels, fields string
+	list           func() runtime.Object
+	set            func(runtime.Object)
+	remove         func(types.NamespacedName)
+	// complete is called when everything that the server has was passed to set; nil
+	// is off.
+	complete func()
+	// optional resources hold nobody up while the server refuses them.
+	optional bool
+}
+
+// Waits between attempts, and what is asked of the server: pages of a list, the
+// longest watch (which ends at a random time up to it, so that all proxies of a
+// cluster do not come back at once), and how long a stream of the first state may
+// pause before the server is taken for one that does not know the request.
+const (
+	minRetry     = 100 * time.Millisecond
+	maxRetry     = 30 * time.Second
+	pageSize     = 1000
+	maxWatch     = 10 * time.Minute
+	streamPause  = 30 * time.Second
+	livedEnough  = 5 * time.Second
+	initialEnd   = metav1.InitialEventsAnnotationKey
+	notOlderThan = metav1.ResourceVersionMatchNotOlderThan
+)
+
+// optionsVersion is that of the options of requests, for all API groups.
+var optionsVersion = schema.GroupVersion{Version: "v1"} //nolint:gochecknoglobals // a constant
+
+// reflector keeps the one who hears of a resource at what the server has.
+type reflector struct {
+	resource
+	client    rest.Interface
+	log       *slog.Logger
+	delivered func()
+	// version is the resource version that was reached; empty means that the state
+	// is not known and is to be delivered from scratch.
+	version string
+	// canStream says that the server may know how to stream the first state.
+	canStream bool
+	names     map[types.NamespacedName]struct{}
+}
+
+// errExpired says that the server does not know the version any more.
+var errExpired = errors.New("the server has forgotten the version that was reached")
+
+func (r *reflector) run(ctx context.Context) {
+	retry := minRetry
+	for {
+		begin := time.Now()
+		err := r.step(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begin) > livedEnough {
+			retry = minRetry
+		}
+		if errors.Is(err, errExpired) {
+			r.version = ""
+		} else if err != nil {
+			r.log.Warn("the API server cannot be watched", "err", err, "retry", retry)
+			if r.optional {
+				r.delivered()
+			}
+		}
+		// Up to half as long again, so that proxies spread.
+		if !sleep(ctx, retry+rand.N(retry/2)) {
+			return
+		}
+		retry = min(2*retry, maxRetry)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// step goes on from the version that was reached until the watch ends.
+func (r *reflector) step(ctx context.Context) error {
+	if r.version == "" && r.canStream {
+		err := r.watch(ctx, true)
+		if refused(err) {
+			r.log.Debug("the API server does not stream the first state; it is listed")
+			r.canStream = false
+		}
+		return err
+	}
+	if r.version == "" {
+		if err := r.fetch(ctx); err != nil {
+			return err
+		}
+	}
+	return r.watch(ctx, false)
+}
+
+// errSilent says that a stream of the first state stalled.
+var errSilent = fmt.Errorf("no end of the first state within %v of silence", streamPause)
+
+// refused reports that the server does not know the request for a stream, or takes
+// it for a plain watch.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errSilent)
+}
+
+// fetch delivers everything from lists, page by page.
+func (r *reflector) fetch(ctx context.Context) error {
+	seen := make(map[types.NamespacedName]struct{})
+	opts := metav1.ListOptions{LabelSelector: r.labels, FieldSelector: r.fields, Limit: pageSize}
+	for {
+		page := r.list()
+		err := r.client.Get().Resource(r.name).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, optionsVersion).Do(ctx).Into(page)
+		if apierrors.IsResourceExpired(err) && opts.Continue != "" {
+			return errExpired // between two pages: from scratch
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", r.name, err)
+		}
+		list, err := meta.ListAccessor(page)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", r.name, err)
+		}
+		err = meta.EachListItem(page, func(o runtime.Object) error { return r.put(o, seen) })
+		if err != nil {
+			return fmt.Errorf("list %s: %w", r.name, err)
+		}
+		if opts.Continue = list.GetContinue(); opts.Continue == "" {
+			r.replace(seen, list.GetResourceVersion())
+			return nil
+		}
+	}
+}
+
+// put delivers o and notes its name.
+func (r *reflector) put(o runtime.Object, names map[types.NamespacedName]struct{}) error {
+	name, err := nameOf(o)
+	if err != nil {
+		return err
+	}
+	names[name] = struct{}{}
+	r.set(o)
+	return nil
+}
+
+func nameOf(o runtime.Object) (types.NamespacedName, error) {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return types.NamespacedName{}, err
+	}
+	return types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, nil
+}
+
+// replace ends the delivery of a whole state: what is not in it was deleted.
+func (r *reflector) replace(seen map[types.NamespacedName]struct{}, version string) {
+	for name := range r.names {
+		if _, there := seen[name]; !there {
+			r.remove(name)
+		}
+	}
+	r.names, r.version = seen, version
+	if r.complete != nil {
+		r.complete()
+	}
+	r.delivered()
+}
+
+// watch delivers changes from the version on, or with initial the whole state and
+// then changes. It returns nil when the server has ended it.
+func (r *reflector) watch(ctx context.Context, initial bool) error {
+	seconds := int64((maxWatch/2 + rand.N(maxWatch/2)).Seconds())
+	opts := metav1.ListOptions{
+		LabelSelector: r.labels, FieldSelector: r.fields, ResourceVersion: r.version,
+		Watch: true, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+	}
+	if initial {
+		opts.SendInitialEvents, opts.ResourceVersionMatch = new(true), notOlderThan
+	}
+	w, err := r.client.Get().Resource(r.name).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, optionsVersion).Watch(ctx)
+	if err != nil {
+		return r.failed(err)
+	}
+	defer w.Stop()
+	s := stream{reflector: r, names: r.names}
+	var silence <-chan time.Time
+	if initial {
+		s.names = make(map[types.NamespacedName]struct{})
+		s.initial = true
+		timer := time.NewTimer(streamPause)
+		defer timer.Stop()
+		silence, s.heard = timer.C, func() { timer.Reset(streamPause) }
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-silence:
+			if s.initial {
+				return errSilent
+			}
+		case event, open := <-w.ResultChan():
+			if !open {
+				return nil
+			}
+			if err := s.take(event); err != nil {
+				return r.failed(err)
+			}
+		}
+	}
+}
+
+func (r *reflector) failed(err error) error {
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		return errExpired
+	}
+	return fmt.Errorf("watch %s: %w", r.name, err)
+}
+
+// stream is one watch.
+type stream struct {
+	*reflector
+	// initial says that the first state is not complete; names are then those seen
+	// of it, else all that are known.
+	initial bool
+	names   map[types.NamespacedName]struct{}
+	heard   func()
+}
+
+func (s *stream) take(e watch.Event) error {
+	if s.initial {
+		s.heard()
+	}
+	if e.Type == watch.Error {
+		return apierrors.FromObject(e.Object)
+	}
+	m, err := meta.Accessor(e.Object)
+	if err != nil {
+		return fmt.Errorf("event %s: %w", e.Type, err)
+	}
+	switch e.Type {
+	case watch.Added, watch.Modified:
+		if err := s.put(e.Object, s.names); err != nil {
+			return err
+		}
+	case watch.Deleted:
+		name := types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
+		delete(s.names, name)
+		s.remove(name)
+	case watch.Bookmark:
+		if s.initial && m.GetAnnotations()[initialEnd] == "true" {
+			s.initial = false
+			s.replace(s.names, m.GetResourceVersion())
+			return nil
+		}
+	}
+	if !s.initial {
+		s.version = m.GetResourceVersion()
+	}
+	return nil
+}
