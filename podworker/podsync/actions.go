@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
@@ -21,8 +23,13 @@ type Actions struct {
 	Attempt    uint32
 	// SandboxID is the sandbox that is kept; empty if there is no good one.
 	SandboxID string
+	// RestartAll says that every container is stopped and removed because one of them
+	// asked for it by its end; the pod then starts over in its sandbox.
+	RestartAll bool
 	// Stop are containers to stop, in parallel.
 	Stop []Stop
+	// Resize are running containers that get more or less of the node.
+	Resize []Resize
 	// Start are containers to start, one after the other.
 	Start []Start
 	// Wait are containers that have to wait before they start again.
@@ -39,13 +46,22 @@ type Stop struct {
 	// Probe is the probe that failed, if Failed.
 	Probe  podstatus.Probe
 	Failed bool
+	// AtOnce leaves the container no time and runs no hook.
+	AtOnce bool
 	// Message says why.
 	Message string
+}
+
+// Resize is a running container whose resources change.
+type Resize struct {
+	Name, ID string
+	From, To corev1.ResourceRequirements
 }
 
 // Start is a container to be started.
 type Start struct {
 	Name string
+	Kind Kind
 	// ID names a container that was created but never started; empty: a new one is
 	// created.
 	ID string
@@ -70,16 +86,18 @@ type Wait struct {
 type Dead struct {
 	Name, ID string
 	Attempt  uint32
+	// KeepLogs leaves the logs of the run: the number of the next one is known from them.
+	KeepLogs bool
 }
 
 // Empty reports whether there is nothing to do now.
 func (a *Actions) Empty() bool {
-	return !a.KillPod && !a.NewSandbox && len(a.Stop)+len(a.Start)+len(a.RemoveContainers)+len(a.RemoveSandboxes) == 0
+	return !a.KillPod && !a.NewSandbox && len(a.Stop)+len(a.Resize)+len(a.Start)+len(a.RemoveContainers)+len(a.RemoveSandboxes) == 0
 }
 
 // repeats reports whether a would start or make again what last has just done.
 func (a *Actions) repeats(last *Actions) bool {
-	if a.NewSandbox && last.NewSandbox || a.KillPod && last.KillPod {
+	if a.NewSandbox && last.NewSandbox || a.KillPod && last.KillPod || a.RestartAll && last.RestartAll {
 		return true
 	}
 	return slices.ContainsFunc(a.Start, func(s Start) bool {
@@ -94,11 +112,17 @@ func (a Actions) String() string {
 	if a.KillPod {
 		fmt.Fprintf(&b, "kill pod: %s\n", a.killReason())
 	}
+	if a.RestartAll {
+		b.WriteString("restart all containers\n")
+	}
 	if a.NewSandbox {
 		fmt.Fprintf(&b, "run sandbox, attempt %d: %s\n", a.Attempt, a.SandboxProblem)
 	}
 	for _, s := range a.Stop {
 		fmt.Fprintf(&b, "stop container %s (%s): %s\n", s.Name, s.ID, s.Message)
+	}
+	for _, r := range a.Resize {
+		fmt.Fprintf(&b, "resize container %s (%s): %s\n", r.Name, r.ID, r.change())
 	}
 	for _, s := range a.Start {
 		b.WriteString(s.String())
@@ -123,10 +147,32 @@ func (a *Actions) killReason() string {
 	return a.SandboxProblem
 }
 
+// change prints what changes, as in "cpu 100m/200m → 200m/200m": request and limit.
+func (r *Resize) change() string {
+	var parts []string
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if !sameResource(name, &r.From, &r.To) {
+			parts = append(parts, fmt.Sprintf("%s %s → %s", name, pair(name, &r.From), pair(name, &r.To)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func pair(name corev1.ResourceName, r *corev1.ResourceRequirements) string {
+	request, limit := "-", "-"
+	if q, ok := r.Requests[name]; ok {
+		request = q.String()
+	}
+	if q, ok := r.Limits[name]; ok {
+		limit = q.String()
+	}
+	return request + "/" + limit
+}
+
 // String prints the start of one container as a line.
 func (s Start) String() string {
 	if s.ID != "" {
-		return fmt.Sprintf("start container %s as created (%s)\n", s.Name, s.ID)
+		return fmt.Sprintf("start %s %s as created (%s)\n", s.Kind, s.Name, s.ID)
 	}
-	return fmt.Sprintf("start container %s, attempt %d, then back off %s\n", s.Name, s.Attempt, s.Backoff)
+	return fmt.Sprintf("start %s %s, attempt %d, then back off %s\n", s.Kind, s.Name, s.Attempt, s.Backoff)
 }

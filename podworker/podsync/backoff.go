@@ -1,7 +1,10 @@
 package podsync
 
 import (
+	"fmt"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
@@ -35,8 +38,14 @@ func (b backoff) step(run *podstatus.Instance) time.Duration {
 	if run.Step >= 0 {
 		return min(run.Step, b.limit)
 	}
+	return b.guess(run.RestartCount)
+}
+
+// guess returns the wait after the end of a run that so many went before, as if all
+// had been short.
+func (b backoff) guess(runs int32) time.Duration {
 	step := time.Duration(0)
-	for range run.RestartCount {
+	for range runs {
 		if step == b.limit {
 			break
 		}
@@ -61,4 +70,12 @@ func (b backoff) wasHealthy(run *podstatus.Instance) bool {
 		began = run.CreatedAt
 	}
 	return run.FinishedAt.Sub(began) > healthyRun
+}
+
+// crashLoop is what the status of a container shows that waits for its next run.
+func crashLoop(pod *corev1.Pod, c *corev1.Container, wait time.Duration) podstatus.Waiting {
+	return podstatus.Waiting{
+		Reason:  reasonCrashLoop,
+		Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", wait, c.Name, pod.Name, pod.Namespace, pod.UID),
+	}
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // collect plans what to remove: of each container name the newest instance and the
-// newest dead one stay, for the last state and its log. A sandbox goes when it is
-// not the one to keep and holds no container that stays.
+// newest dead ones stay, as many as Inputs.KeepDead says, for the last state and its
+// log. A sandbox goes when it is not the one to keep and holds no container that stays.
 func (p *planner) collect(keep string) {
 	for i := range p.seen.Containers {
 		if c := &p.seen.Containers[i]; p.superfluous(c) {
@@ -36,7 +36,7 @@ func (p *planner) superfluous(c *podstatus.Instance) bool {
 		return newest != c || c.SandboxID != p.out.SandboxID || p.givenUp(c)
 	case podstatus.StateExited:
 	}
-	return newest != c && p.newestDead(c.Name) != c
+	return newest != c && p.deadAfter(c) >= max(p.in.KeepDead, 1)
 }
 
 // givenUp reports whether a created container is being replaced.
@@ -44,13 +44,19 @@ func (p *planner) givenUp(c *podstatus.Instance) bool {
 	return slices.ContainsFunc(p.out.Start, func(s Start) bool { return s.Name == c.Name && s.ID == "" })
 }
 
-func (p *planner) newestDead(name string) *podstatus.Instance {
+// deadAfter counts the dead runs of a container that are newer than one of them.
+func (p *planner) deadAfter(old *podstatus.Instance) int {
+	n := 0
 	for i := range p.seen.Containers {
-		if c := &p.seen.Containers[i]; c.Name == name && c.State == podstatus.StateExited {
-			return c
+		c := &p.seen.Containers[i]
+		if c == old {
+			break
+		}
+		if c.Name == old.Name && c.State == podstatus.StateExited {
+			n++
 		}
 	}
-	return nil
+	return n
 }
 
 func (p *planner) holds(sandbox string) bool {

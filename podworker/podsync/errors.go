@@ -20,7 +20,11 @@ const (
 	reasonConfig       = "CreateContainerConfigError"
 	reasonCreate       = "CreateContainerError"
 	reasonRunContainer = "RunContainerError"
+	reasonPostStart    = "PostStartHookError"
 )
+
+// reasonOOM is how runtimes name the end of a container for want of memory.
+const reasonOOM = "OOMKilled"
 
 func isNotFound(err error) bool { return err != nil && status.Code(err) == codes.NotFound }
 

@@ -56,15 +56,6 @@ func stopGrace(pod *corev1.Pod, stop *Stop) time.Duration {
 	return period(*probe.TerminationGracePeriodSeconds)
 }
 
-func container(pod *corev1.Pod, name string) *corev1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return &pod.Spec.Containers[i]
-		}
-	}
-	return nil
-}
-
 // stopContainers stops containers in parallel and returns the names of those that
 // may still run, and what failed.
 func (s *Syncer) stopContainers(ctx context.Context, pod *corev1.Pod, r *record, stops []Stop, left func(*Stop) time.Duration) (map[string]bool, []error) {

@@ -1,8 +1,6 @@
 package podsync
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +15,19 @@ type Inputs struct {
 	Now time.Time
 	// Prober has the results of probes; nil: there are none.
 	Prober podstatus.Prober
+	// Started has the ids of containers whose startup probe has passed as far as the
+	// last status of the pod knows: it counts where the prober is undecided, as after
+	// a restart of the agent.
+	Started map[string]bool
 	// FailedStarts has the ids of created containers whose start failed.
 	FailedStarts map[string]bool
+	// Actuated has what running containers were last given of the node, by id. One
+	// that is missing was given what the pod asks for.
+	Actuated map[string]corev1.ResourceRequirements
 	// MaxBackoff is the longest crash back-off; 0: 5 minutes.
 	MaxBackoff time.Duration
+	// KeepDead is how many dead runs of each container stay, for their logs; 0: one.
+	KeepDead int
 }
 
 // createdPatience is how long a container whose start failed is given to show
@@ -41,11 +48,14 @@ func Plan(pod *corev1.Pod, seen *podstatus.Observed, in Inputs) Actions {
 		return p.out
 	}
 	p.out.SandboxID = seen.Sandboxes[0].ID
-	for i := range pod.Spec.Containers {
-		p.container(&pod.Spec.Containers[i])
+	if p.restartAll() {
+		return p.out
+	}
+	p.ephemeral()
+	if p.initialise() {
+		p.regular()
 	}
 	p.strays()
-	p.finish()
 	p.collect(p.out.SandboxID)
 	return p.out
 }
@@ -56,28 +66,38 @@ type planner struct {
 	seen    *podstatus.Observed
 	in      Inputs
 	backoff backoff
-	keep    int
 	out     Actions
 }
 
+// active returns the newest run of a container in the sandbox that is kept, nil if
+// there is none.
+func (p *planner) active(name string) *podstatus.Instance {
+	for i := range p.seen.Containers {
+		if run := &p.seen.Containers[i]; run.Name == name && run.SandboxID == p.out.SandboxID {
+			return run
+		}
+	}
+	return nil
+}
+
 // replaceSandbox plans for a pod without a good sandbox: everything in the old ones
-// is stopped, and whatever has not ended for good starts in a new one.
+// is stopped, and whatever has not ended for good starts in a new one, which for a
+// pod with init containers is the first of these.
 func (p *planner) replaceSandbox() {
 	p.out.KillPod = len(p.seen.Sandboxes) > 0 || p.seen.Running()
-	ran := slices.ContainsFunc(p.seen.Containers, func(c podstatus.Instance) bool { return c.State != podstatus.StateCreated })
+	ran := p.ran(func(podstatus.Instance) bool { return true })
 	if p.pod.DeletionTimestamp != nil || p.out.Attempt > 0 && p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever && ran {
 		return
 	}
-	for i := range p.pod.Spec.Containers {
-		c := &p.pod.Spec.Containers[i]
-		run := p.seen.Newest(c.Name)
-		if run != nil && p.pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && succeeded(run) {
-			continue
-		}
-		p.restart(c, run)
-	}
-	if len(p.out.Start)+len(p.out.Wait) == 0 && ran {
+	starts := p.unfinished()
+	if len(starts) == 0 && p.ran(func(run podstatus.Instance) bool { return isRegular(p.pod, run.Name) }) {
 		return
+	}
+	if len(p.pod.Spec.InitContainers) > 0 {
+		starts = []*corev1.Container{&p.pod.Spec.InitContainers[0]}
+	}
+	for _, c := range starts {
+		p.restart(c, p.seen.Newest(c.Name))
 	}
 	p.out.NewSandbox = true
 	if len(p.seen.Sandboxes) > 0 { // the newest stays, for the number of its attempt
@@ -85,107 +105,111 @@ func (p *planner) replaceSandbox() {
 	}
 }
 
+// ran reports whether a container that matches was started in any sandbox.
+func (p *planner) ran(match func(podstatus.Instance) bool) bool {
+	for _, run := range p.seen.Containers {
+		if run.State != podstatus.StateCreated && match(run) {
+			return true
+		}
+	}
+	return false
+}
+
+// unfinished returns the containers that a new sandbox is to run: all but those that
+// have succeeded and are only restarted on failure.
+func (p *planner) unfinished() []*corev1.Container {
+	out := make([]*corev1.Container, 0, len(p.pod.Spec.Containers))
+	for i := range p.pod.Spec.Containers {
+		c := &p.pod.Spec.Containers[i]
+		policy := p.pod.Spec.RestartPolicy
+		if c.RestartPolicy != nil {
+			policy = corev1.RestartPolicy(*c.RestartPolicy)
+		}
+		if run := p.seen.Newest(c.Name); run != nil && policy == corev1.RestartPolicyOnFailure && succeeded(run) {
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
 func succeeded(run *podstatus.Instance) bool {
-	return run.State == podstatus.StateExited && run.ExitCode == 0
+	return run.State == podstatus.StateExited && run.ExitCode == 0 && run.Reason != reasonOOM
 }
 
-// container plans for one container of a pod with a good sandbox.
-func (p *planner) container(c *corev1.Container) {
-	run := p.seen.Newest(c.Name)
-	if run == nil {
-		p.restart(c, nil)
-		return
-	}
-	switch run.State {
-	case podstatus.StateRunning:
-		p.running(c, run)
-	case podstatus.StateCreated:
-		p.created(c, run)
-	case podstatus.StateUnknown:
-		p.stop(run, "Container is in \"unknown\" state, try killing it before restart")
-		if p.pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
-			p.restart(c, run)
-		}
-	case podstatus.StateExited:
-		if podstatus.Restarts(p.pod.Spec.RestartPolicy, run.ExitCode) {
-			p.restart(c, run)
-		}
-	}
-}
-
-// running keeps a container or stops it. A failed probe only stops it here: when it
-// has ended, it is restarted like one that ended by itself.
-func (p *planner) running(c *corev1.Container, run *podstatus.Instance) {
-	switch {
-	case run.SandboxID != p.out.SandboxID:
-		p.stop(run, fmt.Sprintf("Container %s runs in an old sandbox, will be restarted", c.Name))
-		p.restart(c, run)
-	case run.Hash != "" && run.Hash != podspec.ContainerHash(c):
-		p.stop(run, fmt.Sprintf("Container %s definition changed, will be restarted", c.Name))
-		p.restart(c, run)
-	case p.failed(c.LivenessProbe, run, podstatus.Liveness), p.failed(c.StartupProbe, run, podstatus.Startup):
-	default:
-		p.keep++
-	}
-}
-
-// failed stops a container whose probe failed.
-func (p *planner) failed(probe *corev1.Probe, run *podstatus.Instance, kind podstatus.Probe) bool {
-	if probe == nil || p.in.Prober == nil || p.in.Prober.ProbeResult(run.ID, kind) != podstatus.Failure {
-		return false
-	}
-	message := fmt.Sprintf("Container %s failed %s probe", run.Name, kind)
-	if p.pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
-		message += ", will be restarted"
-	}
-	p.out.Stop = append(p.out.Stop, Stop{Name: run.Name, ID: run.ID, Probe: kind, Failed: true, Message: message})
-	return true
-}
-
+// stop plans the end of a run.
 func (p *planner) stop(run *podstatus.Instance, message string) {
 	p.out.Stop = append(p.out.Stop, Stop{Name: run.Name, ID: run.ID, Message: message})
+}
+
+// begin plans the start of a container, of which a created run is started as it is.
+func (p *planner) begin(c *corev1.Container, run *podstatus.Instance) bool {
+	if run != nil && run.State == podstatus.StateCreated {
+		return p.created(c, run)
+	}
+	return p.restart(c, run)
 }
 
 // created plans for a container that was created but not started, as a crash of the
 // agent leaves it. A runtime may take a while to show that a failed start ended the
 // container; until then a second one would be one too many.
-func (p *planner) created(c *corev1.Container, run *podstatus.Instance) {
+func (p *planner) created(c *corev1.Container, run *podstatus.Instance) bool {
+	if p.pod.DeletionTimestamp != nil {
+		return false
+	}
 	patience, over := p.due(run.CreatedAt, createdPatience)
 	switch {
 	case run.SandboxID != p.out.SandboxID, run.Hash != podspec.ContainerHash(c):
-		p.restart(c, run)
+		return p.restart(c, run)
 	case !p.in.FailedStarts[run.ID]:
-		p.out.Start = append(p.out.Start, Start{Name: c.Name, ID: run.ID, Attempt: uint32(max(run.RestartCount, 0))})
+		p.out.Start = append(p.out.Start, Start{Name: c.Name, Kind: kindOf(p.pod, c.Name), ID: run.ID, Attempt: attemptOf(run)})
 	case !over:
 		p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: patience, Reason: podstatus.Waiting{
 			Reason: reasonRunContainer, Message: "the container could not be started",
 		}})
 	default:
-		p.restart(c, run)
+		return p.restart(c, run)
 	}
+	return true
 }
 
-// restart plans a new run of a container, run being the last one, if any. An edit
-// of the container starts its back-off anew.
-func (p *planner) restart(c *corev1.Container, run *podstatus.Instance) {
+// restart plans a new run of a container, run being the last one, if any, and
+// reports whether there will be one. An edit of the container starts its back-off
+// anew.
+func (p *planner) restart(c *corev1.Container, run *podstatus.Instance) bool {
 	if p.pod.DeletionTimestamp != nil {
-		return
+		return false
 	}
+	start := Start{Name: c.Name, Kind: kindOf(p.pod, c.Name)}
 	if run == nil {
-		p.out.Start = append(p.out.Start, Start{Name: c.Name, First: true})
-		return
+		start.First = true
+		p.out.Start = append(p.out.Start, start)
+		return true
 	}
-	start := Start{Name: c.Name, Attempt: uint32(max(run.RestartCount, 0)) + 1}
-	if run.State == podstatus.StateExited && (run.Hash == "" || run.Hash == podspec.ContainerHash(c)) {
+	start.Attempt = attemptOf(run) + 1
+	if run.State == podstatus.StateExited && !p.edited(c, run) {
 		wait, step := p.backoff.next(run)
 		if until, over := p.due(run.FinishedAt, wait); !over {
-			p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: until, Reason: p.crashLoop(c, wait)})
-			return
+			p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: until, Reason: crashLoop(p.pod, c, wait)})
+			return true
 		}
 		start.Backoff = step
 	}
 	p.out.Start = append(p.out.Start, start)
+	return true
 }
+
+// edited reports whether a container asks for something else than its last run was
+// made from.
+func (p *planner) edited(c *corev1.Container, run *podstatus.Instance) bool {
+	if run.Hash != "" && run.Hash != podspec.ContainerHash(c) {
+		return true
+	}
+	given, known := p.in.Actuated[run.ID]
+	return known && !sameResources(&given, &c.Resources)
+}
+
+func attemptOf(run *podstatus.Instance) uint32 { return uint32(max(run.RestartCount, 0)) }
 
 // due returns when a wait that began at a time is over, and whether it is now. A
 // beginning further ahead than the wait is long shows that the clock was set back:
@@ -195,33 +219,15 @@ func (p *planner) due(began time.Time, wait time.Duration) (until time.Time, ove
 	return until, !p.in.Now.Before(until) || began.Sub(p.in.Now) > wait
 }
 
-func (p *planner) crashLoop(c *corev1.Container, wait time.Duration) podstatus.Waiting {
-	return podstatus.Waiting{
-		Reason:  reasonCrashLoop,
-		Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", wait, c.Name, p.pod.Name, p.pod.Namespace, p.pod.UID),
+// probe returns the result of a probe of a running container; where the prober does
+// not know yet, that of the startup probe is the one last known.
+func (p *planner) probe(run *podstatus.Instance, kind podstatus.Probe) podstatus.Result {
+	r := podstatus.Undecided
+	if p.in.Prober != nil {
+		r = p.in.Prober.ProbeResult(run.ID, kind)
 	}
-}
-
-// strays stops runs that the pod does not ask for: of containers that have left its
-// spec, and ones that a newer run of the same container has replaced.
-func (p *planner) strays() {
-	for i := range p.seen.Containers {
-		run := &p.seen.Containers[i]
-		if run.State != podstatus.StateRunning && run.State != podstatus.StateUnknown {
-			continue
-		}
-		switch {
-		case container(p.pod, run.Name) == nil:
-			p.stop(run, fmt.Sprintf("Container %s is not in the spec of the pod", run.Name))
-		case p.seen.Newest(run.Name) != run:
-			p.stop(run, fmt.Sprintf("Container %s has a newer run", run.Name))
-		}
+	if r == podstatus.Undecided && kind == podstatus.Startup && p.in.Started[run.ID] {
+		return podstatus.Success
 	}
-}
-
-// finish stops the sandbox of a pod that has nothing left to run.
-func (p *planner) finish() {
-	if p.keep+len(p.out.Start)+len(p.out.Wait)+len(p.out.Stop) == 0 {
-		p.out.KillPod = true
-	}
+	return r
 }
