@@ -1,0 +1,169 @@
+package images
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// set is the images of one archive, and what they are made of.
+type set struct {
+	name     string
+	images   []image
+	packages []string // Debian's, in the layer debian.
+	tools    []tool
+	programs []string // Folders of this repository.
+	// make makes the set's layers.
+	make func(context.Context, workshop) (map[string]func(*tar.Writer) error, error)
+}
+
+// tool is a program of a nested module, by hack/tool.sh.
+type tool struct{ name, dependency, module string }
+
+func coredns() tool { return tool{"coredns", "github.com/coredns/coredns", "test/tools"} }
+func agnhost() tool { return tool{"agnhost", "k8s.io/kubernetes", "test/tools/kubernetes"} }
+
+// workshop is where a set's layers are made.
+type workshop struct {
+	repo     repository
+	dir      string // Emptied before and after.
+	progress func(string)
+}
+
+func (w workshop) path(name string) string { return filepath.Join(w.dir, name) }
+
+// program compiles a program of the repository and returns its path.
+func (w workshop) program(ctx context.Context, pkg string) (string, error) {
+	binary := w.path(path.Base(pkg))
+	return binary, w.repo.program(ctx, pkg, binary)
+}
+
+func (s set) refs() []string {
+	refs := make([]string, 0, len(s.images))
+	for _, i := range s.images {
+		refs = append(refs, i.ref)
+	}
+	return refs
+}
+
+// layers makes the set's layers, all at the same time.
+func (s set) layers(ctx context.Context, w workshop) (map[string]layer, error) {
+	fills, err := s.make(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		mu     sync.Mutex // Guards layers.
+		layers = map[string]layer{}
+		group  errgroup.Group
+	)
+	for name, fill := range fills {
+		group.Go(func() error {
+			l, err := saveLayer(w.path(name+".layer"), fill)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			layers[name] = l
+			return nil
+		})
+	}
+	return layers, group.Wait()
+}
+
+// files returns the filling of a small layer.
+func files(entries ...entry) func(*tar.Writer) error {
+	return func(archive *tar.Writer) error { return addEntries(archive, entries) }
+}
+
+func clusterSet() set {
+	const pause = "hack/images/pause"
+	pauseConfig := config{Entrypoint: []string{"/pause"}, User: "65535:65535"}
+	return set{
+		name: "cluster",
+		images: []image{
+			{ref: PauseRef, layers: []string{"pause"}, config: pauseConfig},
+			{ref: SuitePauseRef, layers: []string{"pause"}, config: pauseConfig},
+			{ref: CoreDNSRef, layers: []string{"coredns"}, config: config{Entrypoint: []string{"/coredns"}}},
+		},
+		tools:    []tool{coredns()},
+		programs: []string{pause},
+		make: func(ctx context.Context, w workshop) (map[string]func(*tar.Writer) error, error) {
+			pauseBinary, err := w.program(ctx, pause)
+			if err != nil {
+				return nil, err
+			}
+			dns, err := w.repo.tool(ctx, coredns().name, coredns().module)
+			if err != nil {
+				return nil, err
+			}
+			return map[string]func(*tar.Writer) error{
+				"pause":   files(entry{name: "pause", mode: 0o755, path: pauseBinary}),
+				"coredns": files(entry{name: "tmp/", mode: 0o1777}, entry{name: "coredns", mode: 0o755, path: dns}),
+			}, nil
+		},
+	}
+}
+
+const nnp = "hack/images/nnp"
+
+func suitesSet() set {
+	debian, shell := []string{"debian"}, []string{"sh"}
+	nginx := config{Entrypoint: []string{"/usr/sbin/nginx"}, Cmd: []string{"-g", "daemon off;"}}
+	agnhostConfig := config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
+	return set{
+		name: "suites",
+		images: []image{
+			{ref: AgnhostRef, layers: []string{"debian", "agnhost"}, config: agnhostConfig},
+			{ref: AgnhostPrevRef, layers: []string{"debian", "agnhost"}, config: agnhostConfig},
+			{ref: BusyBoxRef, layers: debian, config: config{Cmd: shell}},
+			{ref: NginxRef, layers: []string{"debian", "nginx"}, config: nginx},
+			{ref: NginxNewRef, layers: []string{"debian", "nginx"}, config: nginx},
+			{ref: NonewprivsRef, layers: []string{"debian", "nnp"}, config: config{Cmd: []string{"nnp"}}},
+			{ref: NonRootRef, layers: debian, config: config{Cmd: shell, User: "1234"}},
+			{ref: GlibcDNSTestRef, layers: debian, config: config{Cmd: shell}},
+		},
+		packages: debianPackages(),
+		tools:    []tool{agnhost()},
+		programs: []string{nnp},
+		make:     makeSuites,
+	}
+}
+
+func makeSuites(ctx context.Context, w workshop) (map[string]func(*tar.Writer) error, error) {
+	var (
+		root        = w.path("root")
+		nnpBinary   string
+		agnhostTool string
+	)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return bootstrap(groupCtx, w, root) })
+	group.Go(func() (err error) {
+		nnpBinary, err = w.program(groupCtx, nnp)
+		return err
+	})
+	group.Go(func() (err error) {
+		agnhostTool, err = w.repo.tool(groupCtx, agnhost().name, agnhost().module)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	agnhostFiles, err := agnhostEntries(ctx, w.repo, root, agnhostTool)
+	if err != nil {
+		return nil, fmt.Errorf("collect the files of agnhost: %w", err)
+	}
+	w.progress("packing the images")
+	return map[string]func(*tar.Writer) error{
+		"debian":  func(archive *tar.Writer) error { return addDebian(archive, root) },
+		"agnhost": files(agnhostFiles...),
+		"nginx":   files(nginxEntries()...),
+		"nnp":     files(entry{name: "usr/local/bin/nnp", mode: 0o6755, path: nnpBinary}),
+	}, nil
+}
