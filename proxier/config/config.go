@@ -21,9 +21,19 @@ const (
 // Defaults of kube-proxy
 // (https://kubernetes.io/docs/reference/config-api/kube-proxy-config.v1alpha1/).
 const (
-	DefaultHealthzPort   = 10256
-	DefaultMasqueradeBit = 14
-	DefaultSyncPeriod    = 30 * time.Second
+	DefaultHealthzPort      = 10256
+	DefaultMetricsPort      = 10249
+	DefaultMasqueradeBit    = 14
+	DefaultSyncPeriod       = 30 * time.Second
+	DefaultOOMScoreAdj      = -999
+	DefaultQPS              = 5
+	DefaultBurst            = 10
+	DefaultContentType      = "application/vnd.kubernetes.protobuf"
+	DefaultMaxPerCore       = 32768
+	DefaultConntrackMin     = 131072
+	DefaultEstablished      = 24 * time.Hour
+	DefaultCloseWait        = time.Hour
+	DefaultConfigSyncPeriod = 15 * time.Minute
 )
 
 // LocalMode says how traffic of this node's pods is told from other traffic.
@@ -91,6 +101,15 @@ func (e *Error) Error() string {
 	return s
 }
 
+// Complete fills in defaults and checks the values of cfg, for a program that has
+// set them from its flags. The error joins an *Error for each that is wrong.
+func Complete(cfg *Config) error {
+	setDefaults(cfg)
+	v := validator{}
+	v.check(cfg)
+	return errors.Join(v.errs...)
+}
+
 // Load reads the file at path.
 func Load(path string) (*Config, error) {
 	data, err := os.ReadFile(path)
@@ -152,7 +171,7 @@ func decode(doc strictyaml.Document) (*Config, error) {
 		return nil, &Error{Line: doc.Line, Reason: err.Error()}
 	}
 	setDefaults(cfg)
-	v := validator{doc: doc}
+	v := validator{doc: &doc}
 	v.check(cfg)
 	if len(v.errs) > 0 {
 		return nil, errors.Join(v.errs...)

@@ -98,10 +98,7 @@ configSyncPeriod: 0s
 portRange: "1-2"
 `,
 			want: []string{
-				"line 4: clientConnection.kubeconfig: has no effect: no API server is used",
-				"line 7: conntrack.maxPerCore: has no effect: host settings are left as they are",
-				"line 11: featureGates[SomeGate]: has no effect here",
-				"line 12: metricsBindAddress: has no effect: no metrics are served",
+				"line 11: featureGates[SomeGate]: has no effect: no feature has a gate",
 			},
 		},
 		{

@@ -17,12 +17,16 @@ func Honoured() []string {
 	return []string{
 		"apiVersion", "kind", "hostnameOverride", "bindAddress", "bindAddressHardFail", "healthzBindAddress",
 		"mode", "nftables", "detectLocalMode", "detectLocal", "clusterCIDR", "nodePortAddresses",
+		"clientConnection", "metricsBindAddress", "enableProfiling", "oomScoreAdj", "conntrack",
 		"logging.format", "logging.verbosity",
 	}
 }
 
-// inert are fields that kube-proxy on Linux ignores as well.
-func inert() []string { return []string{"portRange", "winkernel", "windowsRunAsService"} }
+// inert are fields that kube-proxy on Linux ignores as well, and configSyncPeriod:
+// what comes off the wire is not kept, so that nothing could be delivered again.
+func inert() []string {
+	return []string{"portRange", "winkernel", "windowsRunAsService", "configSyncPeriod"}
+}
 
 // ineffective returns the fields of the document that are set to something and have
 // no effect. null, false, 0 and what is empty ask for nothing. With mode nftables
@@ -49,15 +53,14 @@ func ineffective(doc strictyaml.Document, mode Mode, except []Problem) []Problem
 
 func reason(path string) string {
 	section, _, _ := strings.Cut(path, ".")
+	section, _, _ = strings.Cut(section, "[")
 	switch section {
 	case "iptables", "ipvs":
 		return fmt.Sprintf("has no effect: there is no mode %s here", section)
-	case "clientConnection", "configSyncPeriod":
-		return "has no effect: no API server is used"
-	case "conntrack", "oomScoreAdj":
-		return "has no effect: host settings are left as they are"
-	case "metricsBindAddress", "enableProfiling", "showHiddenMetricsForVersion":
-		return "has no effect: no metrics are served"
+	case "showHiddenMetricsForVersion":
+		return "has no effect: no metric is hidden"
+	case "featureGates":
+		return "has no effect: no feature has a gate"
 	}
 	return "has no effect here"
 }

@@ -11,8 +11,8 @@ func ExampleDecode() {
 kind: KubeProxyConfiguration
 mode: nftables
 clusterCIDR: 10.244.0.0/16
-conntrack:
-  maxPerCore: 32768
+featureGates:
+  SomeGate: true
 `))
 	if err != nil {
 		fmt.Println(err)
@@ -24,5 +24,5 @@ conntrack:
 	}
 	// Output:
 	// nftables [10.244.0.0/16] 14
-	// line 6: conntrack.maxPerCore: has no effect: host settings are left as they are
+	// line 6: featureGates[SomeGate]: has no effect: no feature has a gate
 }

@@ -6,18 +6,26 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nodekit-go/nodekit/internal/strictyaml"
 )
 
 // validator collects what is wrong with the values that nodekit honours.
 type validator struct {
-	doc  strictyaml.Document
+	doc  *strictyaml.Document // nil for values that are from no file
 	errs []error
 }
 
 func (v *validator) fail(field, format string, args ...any) {
-	v.errs = append(v.errs, &Error{Line: v.doc.LineOf(field), Field: field, Reason: fmt.Sprintf(format, args...)})
+	v.errs = append(v.errs, &Error{Line: v.line(field), Field: field, Reason: fmt.Sprintf(format, args...)})
+}
+
+func (v *validator) line(field string) int {
+	if v.doc == nil {
+		return 0
+	}
+	return v.doc.LineOf(field)
 }
 
 func (v *validator) check(cfg *Config) {
@@ -26,8 +34,20 @@ func (v *validator) check(cfg *Config) {
 	v.detectLocal(cfg)
 	v.clusterCIDR(cfg)
 	v.nodePortAddresses(cfg)
-	if err := checkHostPort(cfg.HealthzBindAddress); err != nil {
-		v.fail("healthzBindAddress", "%v", err)
+	v.conntrack(cfg)
+	for field, addr := range map[string]string{"healthzBindAddress": cfg.HealthzBindAddress, "metricsBindAddress": cfg.MetricsBindAddress} {
+		if err := checkHostPort(addr); addr != "" && err != nil {
+			v.fail(field, "%v", err)
+		}
+	}
+	if adj := *cfg.OOMScoreAdj; adj < -1000 || adj > 1000 {
+		v.fail("oomScoreAdj", "%d is not in -1000..1000", adj)
+	}
+	if cfg.ClientConnection.Burst < 0 {
+		v.fail("clientConnection.burst", "%d must not be negative", cfg.ClientConnection.Burst)
+	}
+	if cfg.ConfigSyncPeriod.Duration < 0 {
+		v.fail("configSyncPeriod", "%v must be greater than 0", cfg.ConfigSyncPeriod.Duration)
 	}
 	if cfg.BindAddress != "" {
 		if _, err := netip.ParseAddr(cfg.BindAddress); err != nil {
@@ -36,6 +56,23 @@ func (v *validator) check(cfg *Config) {
 	}
 	if f := cfg.Logging.Format; f != "" && f != "text" && f != "json" {
 		v.fail("logging.format", "%q is not text or json", f)
+	}
+}
+
+func (v *validator) conntrack(cfg *Config) {
+	c := cfg.Conntrack
+	for field, n := range map[string]int32{"maxPerCore": *c.MaxPerCore, "min": *c.Min} {
+		if n < 0 {
+			v.fail("conntrack."+field, "%d must not be negative", n)
+		}
+	}
+	for field, d := range map[string]time.Duration{
+		"tcpEstablishedTimeout": c.TCPEstablishedTimeout.Duration, "tcpCloseWaitTimeout": c.TCPCloseWaitTimeout.Duration,
+		"udpTimeout": c.UDPTimeout.Duration, "udpStreamTimeout": c.UDPStreamTimeout.Duration,
+	} {
+		if d < 0 {
+			v.fail("conntrack."+field, "%v must not be negative", d)
+		}
 	}
 }
 
