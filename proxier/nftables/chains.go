@@ -16,6 +16,7 @@ type program struct {
 	mark          uint32
 	local         Local
 	nodePortAddrs []netip.Prefix
+	serviceCIDRs  []netip.Prefix
 }
 
 // chainRules returns the rules of a chain, except those of an affinity chain,
@@ -41,10 +42,10 @@ func (p *program) chainRules(c chain) []rule {
 	case entryInput:
 		return append(p.toNodePort(nodePortNoEndpoints), p.verdictBy(byAddr, noEndpoints))
 	case entryForward:
-		return []rule{
+		return append([]rule{
 			p.verdictBy(byAddr, noEndpoints),
 			p.inSet(clusterIPs).then(p.goTo(chain{kind: reject})),
-		}
+		}, p.unassigned()...)
 	case entryFirewall:
 		return []rule{p.firewall()}
 	}
@@ -90,6 +91,16 @@ func (p *program) toNodePort(in object) []rule {
 	var out []rule
 	for _, prefix := range prefixes {
 		out = append(out, own.then(inPrefix(p.destination(reg), prefix, expr.CmpOpEq)...).then(lookup...))
+	}
+	return out
+}
+
+// unassigned drops connections to an address from which cluster IPs are taken and
+// that no Service has: nobody else can have it, and a route would lead outside.
+func (p *program) unassigned() []rule {
+	var out []rule
+	for _, r := range ofFamily(p.serviceCIDRs, p.family) {
+		out = append(out, inPrefix(p.destination(reg), r, expr.CmpOpEq).then(&expr.Verdict{Kind: expr.VerdictDrop}))
 	}
 	return out
 }

@@ -20,6 +20,9 @@ type Local struct {
 	// ClusterCIDRs are the addresses of pods. A family without a prefix is not
 	// detected.
 	ClusterCIDRs []netip.Prefix
+	// NodeCIDRs takes Network.PodCIDRs of the State for the addresses of pods. While
+	// there are none nothing is detected.
+	NodeCIDRs bool
 	// BridgeInterface is the interface that packets of pods come in by.
 	BridgeInterface string
 	// InterfaceNamePrefix begins the names of such interfaces. Interfaces may come
@@ -36,6 +39,9 @@ func (l Local) validate() error {
 	if len(l.ClusterCIDRs) > 0 {
 		set++
 	}
+	if l.NodeCIDRs {
+		set++
+	}
 	for field, name := range map[string]string{
 		"BridgeInterface": l.BridgeInterface, "InterfaceNamePrefix": l.InterfaceNamePrefix,
 	} {
@@ -47,7 +53,7 @@ func (l Local) validate() error {
 		}
 	}
 	if set > 1 {
-		return fmt.Errorf("config: Local: set one of ClusterCIDRs, BridgeInterface, InterfaceNamePrefix, not %d", set)
+		return fmt.Errorf("config: Local: set one of ClusterCIDRs, NodeCIDRs, BridgeInterface, InterfaceNamePrefix, not %d", set)
 	}
 	for _, p := range l.ClusterCIDRs {
 		if !p.IsValid() {
@@ -55,6 +61,14 @@ func (l Local) validate() error {
 		}
 	}
 	return nil
+}
+
+// in returns l with what it takes from n filled in.
+func (l Local) in(n proxier.Network) Local {
+	if l.NodeCIDRs {
+		l.ClusterCIDRs = n.PodCIDRs
+	}
+	return l
 }
 
 // cidrs returns the prefixes of a family.

@@ -40,13 +40,11 @@ type Config struct {
 	// Local tells traffic of pods from that of others.
 	Local Local
 	// NodePortAddresses limit node ports to the node's addresses in one of these
-	// prefixes. A family without a prefix answers at all addresses of the node.
-	// Loopback never answers.
+	// prefixes, and NodePortPrimary to Network.NodeAddrs of the State; with both,
+	// node ports answer at either. A family without any answers at all addresses of
+	// the node. Loopback never answers.
 	NodePortAddresses []netip.Prefix
-	// NodeAddrs are the node's own addresses. A Service whose source ranges admit
-	// one of them also admits connections from its own load balancer addresses,
-	// which the node's have as their source.
-	NodeAddrs []netip.Addr
+	NodePortPrimary   bool
 	// Problem is called, from within Apply and Reset, for each thing that a
 	// ServicePort asks for and does not get. Nil means that problems are logged
 	// as warnings.
@@ -77,7 +75,10 @@ type Backend struct {
 	mark uint32
 	conn *conn
 	// inForce tells that the fields below are what the kernel has.
-	inForce     bool
+	inForce bool
+	// network is that of the State last reset to; local is Config.Local with it.
+	network     proxier.Network
+	local       Local
 	generations map[proxier.Family]*generation
 	entries     map[proxier.Key]*entry
 	refs        counts
@@ -177,12 +178,23 @@ func (b *Backend) flush(ctx context.Context) error {
 	return err
 }
 
+// nodePortAddrs returns where node ports answer.
+func (b *Backend) nodePortAddrs() []netip.Prefix {
+	out := slices.Clone(b.cfg.NodePortAddresses)
+	if b.cfg.NodePortPrimary {
+		for _, a := range b.network.NodeAddrs {
+			out = append(out, netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()))
+		}
+	}
+	return out
+}
+
 // policy returns how connections to cluster IPs of a family are masqueraded.
 func (b *Backend) policy(f proxier.Family) policy {
 	switch {
 	case b.cfg.MasqueradeAll:
 		return masqueradeAll
-	case b.cfg.Local.detects(f):
+	case b.local.detects(f):
 		return masqueradeForeign
 	}
 	return masqueradeNothing
@@ -277,7 +289,7 @@ func (b *Backend) newEntry(old *entry, port *proxier.ServicePort) *entry {
 	if port == nil {
 		return nil
 	}
-	admitted := admit(port, b.cfg.NodeAddrs, b.report)
+	admitted := admit(port, b.network.NodeAddrs, b.report)
 	n := old.next(admitted)
 	n.input = port
 	if admitted.Affinity > 0 {

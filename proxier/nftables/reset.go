@@ -18,6 +18,7 @@ import (
 // the old generation or the new one, so that traffic is not interrupted.
 func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
 	b.inForce = false
+	b.network, b.local = s.Network, b.cfg.Local.in(s.Network)
 	if err := b.reset(ctx, s); err != nil {
 		return fmt.Errorf("nftables: reset table %s to %d service ports: %w", b.cfg.Table, len(s.Ports), privileged(err))
 	}
@@ -70,8 +71,9 @@ func (b *Backend) begin(ctx context.Context, number int, found survey) error {
 		p := program{
 			assembler:     assembler{family: f, affinity: affinityName(b.affinity)},
 			mark:          b.mark,
-			local:         b.cfg.Local,
-			nodePortAddrs: b.cfg.NodePortAddresses,
+			local:         b.local,
+			nodePortAddrs: b.nodePortAddrs(),
+			serviceCIDRs:  b.network.ServiceCIDRs,
 		}
 		g := newGeneration(p, b.cfg.Table, number)
 		b.generations[f] = g
