@@ -10,14 +10,25 @@ OUT := _out
 APT_UNIT   := gcc libc6-dev git
 APT_KERNEL := iproute2 nftables
 APT_NODE   := containerd runc containernetworking-plugins iptables
+# debootstrap and busybox are for the images.
+APT_CLUSTER := etcd-server conntrack ipset debootstrap busybox-static
 
 # Tools of test/tools that the node tests run.
 NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
+# Tools of test/tools/kubernetes that a cluster runs.
+CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
 # Modules of their own, but those that only list tools.
 NESTED = $(filter-out hack/tools test/tools,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
+
+# What `make cluster` runs: each stock or ours, and the runtime containerd or containerd2.
+NODES   ?= 2
+KUBELET ?= stock
+PROXY   ?= stock
+BACKEND ?= nftables
+RUNTIME ?= containerd
 
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
@@ -40,6 +51,24 @@ demo: ## static pods on containerd behind a virtual IP, in a namespace of its ow
 	$(call say,demo: building)
 	@go build -o $(OUT)/demo ./hack/demo
 	@exec $(OUT)/demo
+
+.PHONY: cluster
+cluster: cluster-tools ## a cluster in namespaces of its own until Ctrl-C (NODES=2 KUBELET=stock|ours PROXY=stock|ours BACKEND=nftables|iptables RUNTIME=containerd|containerd2 KEEP=1)
+	$(call say,cluster)
+	@go build -o $(OUT)/cluster ./hack/cluster
+	@exec $(OUT)/cluster -nodes $(NODES) -kubelet $(KUBELET) -proxy $(PROXY) -backend $(BACKEND) -runtime $(RUNTIME) $(if $(KEEP),-keep) $(if $(SUITES),-suites)
+
+.PHONY: cluster-clean
+cluster-clean: ## remove clusters and test nodes that were kept or that a killed program left
+	@go run ./hack/cluster -clean
+
+.PHONY: cluster-tools
+cluster-tools: # what a cluster needs; the first time on a machine it builds Kubernetes
+	$(call say,what a cluster needs)
+	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE) $(APT_CLUSTER)
+	@for tool in $(CLUSTER_TOOLS); do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
+	@hack/tool.sh coredns test/tools >/dev/null
+	@case $(RUNTIME) in containerd2) for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done;; esac
 
 .PHONY: test
 test: lint test-unit test-kernel test-node test-nested ## install what the tests need and run them all

@@ -76,23 +76,37 @@ func (n *Node) bootContainerd(ctx context.Context) error {
 // StartContainerd starts containerd again after [Node.KillContainerd] and waits
 // until it is ready. Containers that it had started run on.
 func (n *Node) StartContainerd(ctx context.Context) error {
-	process, err := n.StartProcess("containerd", "env", "PATH="+n.path(),
-		n.containerdProgram("containerd"), "--config", n.lay.path("containerd.toml"))
+	process, err := n.LaunchContainerd()
 	if err != nil {
 		return err
 	}
-	n.containerd = process
 	err = Eventually(ctx, 30*time.Second, "containerd is ready", func(ctx context.Context) error {
 		if process.Exited() {
 			return Fatal(errors.New("containerd ended at its start"))
 		}
-		return n.cri.ready(ctx)
+		return n.ContainerdReady(ctx)
 	})
 	if err != nil {
 		return fmt.Errorf("start containerd (log: %s): %w", process.Log, err)
 	}
 	return nil
 }
+
+// LaunchContainerd starts containerd again and returns at once.
+func (n *Node) LaunchContainerd() (*Process, error) {
+	process, err := n.StartProcess("containerd", "env", "PATH="+n.path(),
+		n.containerdProgram("containerd"), "--config", n.lay.path("containerd.toml"))
+	if err == nil {
+		n.containerd = process
+	}
+	return process, err
+}
+
+// ContainerdReady returns an error until containerd and the pods' network are ready.
+func (n *Node) ContainerdReady(ctx context.Context) error { return n.cri.ready(ctx) }
+
+// Containerd returns the containerd that was started last.
+func (n *Node) Containerd() *Process { return n.containerd }
 
 // path is the PATH of containerd, which finds its shim there.
 func (n *Node) path() string {

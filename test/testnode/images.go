@@ -80,21 +80,33 @@ func (n *Node) ImportImage(ctx context.Context, image Image) error {
 	if err := archiveProgram(archive, image.Ref, binary); err != nil {
 		return fmt.Errorf("make image %s: %w", image.Ref, err)
 	}
-	err = run(ctx, n.containerdProgram("ctr"), "--address", n.lay.socket(), "--namespace", "k8s.io",
+	return n.ImportArchive(ctx, archive, image.Ref)
+}
+
+// ImportArchive imports an archive of images, as "docker save" writes it, into the
+// node's containerd, and returns when the runtime knows the images called refs.
+func (n *Node) ImportArchive(ctx context.Context, archive string, refs ...string) error {
+	err := run(ctx, n.containerdProgram("ctr"), "--address", n.lay.socket(), "--namespace", "k8s.io",
 		"images", "import", "--snapshotter", n.snapshotter, archive)
 	if err != nil {
-		return fmt.Errorf("import image %s: %w", image.Ref, err)
+		return fmt.Errorf("import images %s: %w", archive, err)
 	}
-	// The CRI service learns of new images from containerd's events.
-	return Eventually(ctx, 10*time.Second, "the runtime knows image "+image.Ref, func(ctx context.Context) error {
-		status, err := n.cri.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{
-			Image: &runtimeapi.ImageSpec{Image: image.Ref},
+	for _, ref := range refs {
+		// The CRI service learns of new images from containerd's events.
+		err := Eventually(ctx, 10*time.Second, "the runtime knows image "+ref, func(ctx context.Context) error {
+			status, err := n.cri.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{
+				Image: &runtimeapi.ImageSpec{Image: ref},
+			})
+			if err == nil && status.GetImage() == nil {
+				err = errors.New("it does not")
+			}
+			return err
 		})
-		if err == nil && status.GetImage() == nil {
-			err = errors.New("it does not")
+		if err != nil {
+			return err
 		}
-		return err
-	})
+	}
+	return nil
 }
 
 func archiveProgram(archive, ref, binary string) error {

@@ -61,3 +61,7 @@ func (l layout) isolate(ctx context.Context) error {
 func (n *Node) Private(elem ...string) string {
 	return n.lay.path(append([]string{"private"}, elem...)...)
 }
+
+// MountNamespace returns the path of an isolated node's mount namespace, for
+// nsenter --mount.
+func (n *Node) MountNamespace() string { return n.lay.mountNamespace() }

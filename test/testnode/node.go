@@ -123,17 +123,17 @@ func (n *Node) boot(ctx context.Context) error {
 	if err := n.lay.makeNamespace(ctx); err != nil {
 		return err
 	}
+	if n.cfg.Isolated {
+		if err := n.lay.isolate(ctx); err != nil {
+			return err
+		}
+	}
 	network := n.cfg.Network
 	if network == nil {
 		network = leadNowhere
 	}
 	if err := network(ctx, n); err != nil {
 		return fmt.Errorf("set up network namespace: %w", err)
-	}
-	if n.cfg.Isolated {
-		if err := n.lay.isolate(ctx); err != nil {
-			return err
-		}
 	}
 	if n.cfg.Bare {
 		return nil

@@ -64,7 +64,17 @@ func findProgram(name string) string {
 // repository, which prints to out what it does. It does nothing when nothing is
 // missing. The working directory must be inside the repository.
 func Install(ctx context.Context, out io.Writer) error {
-	packages := Missing()
+	if err := InstallPackages(ctx, out, Missing()...); err != nil {
+		return err
+	}
+	if packages := Missing(); len(packages) > 0 {
+		return fmt.Errorf("install %s: the packages are installed, but their programs are not found", strings.Join(packages, " "))
+	}
+	return nil
+}
+
+// InstallPackages installs Debian packages, as [Install] does.
+func InstallPackages(ctx context.Context, out io.Writer, packages ...string) error {
 	if len(packages) == 0 {
 		return nil
 	}
@@ -76,9 +86,6 @@ func Install(ctx context.Context, out io.Writer) error {
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("install %s: %w", strings.Join(packages, " "), err)
-	}
-	if packages := Missing(); len(packages) > 0 {
-		return fmt.Errorf("install %s: the packages are installed, but their programs are not found", strings.Join(packages, " "))
 	}
 	return nil
 }

@@ -30,11 +30,17 @@ func NeedTools(tb testing.TB) {
 
 // Tool returns the path of a tool of test/tools, by hack/tool.sh.
 func Tool(ctx context.Context, name string) (string, error) {
+	return ToolOf(ctx, name, "test/tools")
+}
+
+// ToolOf returns the path of a tool of another module of tools, named by its folder
+// below the repository's root.
+func ToolOf(ctx context.Context, name, module string) (string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "hack/tool.sh"), name, "test/tools")
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "hack/tool.sh"), name, module)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -44,9 +50,12 @@ func Tool(ctx context.Context, name string) (string, error) {
 	return string(bytes.TrimSpace(out)), nil
 }
 
-// ToolFolder makes dir hold links to tools by their plain names, as programs that call
-// each other need it.
+// ToolFolder makes dir, if need be, and in it links to tools by their plain names, as
+// programs that call each other need them.
 func ToolFolder(ctx context.Context, dir string, names ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make folder of tools: %w", err)
+	}
 	for _, name := range names {
 		path, err := Tool(ctx, name)
 		if err == nil {

@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/nodekit-go/nodekit/test/testnode"
+)
+
+// kubeletRoot is the kubelet's own folder, as the node sees it.
+const kubeletRoot = "/var/lib/kubelet"
+
+// hostSettings are the settings of the kernel that a kubelet changes on its machine,
+// which is not a node's to change: https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/,
+// protectKernelDefaults.
+func hostSettings() []string {
+	return []string{
+		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+		"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+	}
+}
+
+// kubeletScript starts a kubelet, $2 and on, that sees files in the folder $1 in place
+// of the settings. The mounts hide nothing from the runtime: it would refuse to make
+// user namespaces where parts of /proc are hidden.
+const kubeletScript = `set -e
+settings=$1
+shift
+mount --make-rprivate /proc
+cd "$settings"
+find . -type f | while read -r file; do mount --bind "$file" "/proc/sys/$file"; done
+exec "$@"`
+
+// kubeletProgram is the node's kubelet. Its mounts are the node's.
+func (n *Node) kubeletProgram(kubeconfig string) *Program {
+	return &Program{
+		name: "kubelet",
+		launch: func(ctx context.Context) (*testnode.Process, error) {
+			binary, err := n.cluster.binaries.node(ctx, "kubelet", n.cfg.Kubelet)
+			if err != nil {
+				return nil, err
+			}
+			if err := n.writeKubeletConfig(); err != nil {
+				return nil, err
+			}
+			settings, err := n.copySettings()
+			if err != nil {
+				return nil, err
+			}
+			return n.StartProcess("kubelet", "unshare", "--mount", "--propagation", "unchanged",
+				"sh", "-c", kubeletScript, "kubelet", settings, binary,
+				"--config="+n.Dir("kubelet.yaml"), "--kubeconfig="+kubeconfig, "--root-dir="+kubeletRoot,
+				"--hostname-override="+n.name, "--node-ip="+n.Address().String(), "--v=2")
+		},
+		ready: n.answers("http://127.0.0.1:10248/healthz"),
+	}
+}
+
+// copySettings writes the kernel's settings as they are to files.
+func (n *Node) copySettings() (string, error) {
+	dir := n.Dir("settings")
+	for _, name := range hostSettings() {
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(filepath.Join("/proc/sys", name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(file), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(file, data, 0o644)
+		}
+		if err != nil {
+			return "", fmt.Errorf("copy kernel setting: %w", err)
+		}
+	}
+	return dir, nil
+}
+
+func (n *Node) writeKubeletConfig() error {
+	resolv := n.Dir("resolv.conf")
+	if err := os.WriteFile(resolv, []byte("# Nobody resolves names for this machine.\n"), 0o644); err != nil {
+		return fmt.Errorf("write resolv.conf: %w", err)
+	}
+	type object = map[string]any
+	config := object{
+		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
+		"kind":                     "KubeletConfiguration",
+		"containerRuntimeEndpoint": "unix://" + n.Socket(),
+		"cgroupDriver":             "cgroupfs",
+		"cgroupRoot":               n.CgroupRoot(),
+		"staticPodPath":            n.Manifests(),
+		"podLogsDir":               "/var/log/pods",
+		"clusterDNS":               []string{DNSAddress},
+		"clusterDomain":            ClusterDomain,
+		"resolvConf":               resolv,
+		"tlsCertFile":              n.pki("kubelet-serving.crt"),
+		"tlsPrivateKeyFile":        n.pki("kubelet-serving.key"),
+		"authentication": object{
+			"anonymous": object{"enabled": false},
+			"webhook":   object{"enabled": true},
+			"x509":      object{"clientCAFile": n.pki("ca.crt")},
+		},
+		"authorization": object{"mode": "Webhook"},
+		"failSwapOn":    false,
+		// Test machines have version 1, and root without CAP_SYS_RESOURCE.
+		"failCgroupV1": false,
+		"featureGates": object{"KubeletInUserNamespace": true},
+		// The machine's disk is not the node's to guard.
+		"evictionHard": object{
+			"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%",
+		},
+		"imageGCHighThresholdPercent": 100,
+		"imageGCLowThresholdPercent":  99,
+	}
+	maps.Copy(config, n.cfg.KubeletSettings)
+	return writeJSON(n.Dir("kubelet.yaml"), config)
+}
+
+// answers returns a check that a health check on the node answers.
+func (n *Node) answers(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := n.Get(ctx, url)
+		return err
+	}
+}
+
+// runtimeProgram is the node's containerd, which runs already.
+func (n *Node) runtimeProgram() *Program {
+	return &Program{
+		name:    "containerd",
+		launch:  func(context.Context) (*testnode.Process, error) { return n.LaunchContainerd() },
+		ready:   n.ContainerdReady,
+		process: n.Containerd(),
+	}
+}

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/nodekit-go/nodekit/test/testnode"
+)
+
+// Source says where a node program comes from.
+type Source int
+
+const (
+	// Stock is the program that Kubernetes releases.
+	Stock Source = iota
+	// Ours is the program of this repository, compiled from the working tree.
+	Ours
+	// None leaves the program out.
+	None
+)
+
+// String returns the value as [ParseSource] reads it.
+func (s Source) String() string {
+	switch s {
+	case Stock:
+		return "stock"
+	case Ours:
+		return "ours"
+	case None:
+		return "none"
+	}
+	return fmt.Sprintf("Source(%d)", int(s))
+}
+
+// ParseSource reads "stock", "ours" or "none".
+func ParseSource(text string) (Source, error) {
+	for _, s := range []Source{Stock, Ours, None} {
+		if text == s.String() {
+			return s, nil
+		}
+	}
+	return 0, fmt.Errorf("%q: must be stock, ours or none", text)
+}
+
+// Runtime is a node's container runtime.
+type Runtime int
+
+const (
+	// Containerd is the distribution's containerd (1.6 on Debian 12) and runc.
+	Containerd Runtime = iota
+	// Containerd2 is a current containerd and runc.
+	Containerd2
+)
+
+// String returns the value as [ParseRuntime] reads it.
+func (r Runtime) String() string {
+	if r == Containerd2 {
+		return "containerd2"
+	}
+	return "containerd"
+}
+
+// ParseRuntime reads "containerd" or "containerd2".
+func ParseRuntime(text string) (Runtime, error) {
+	for _, r := range []Runtime{Containerd, Containerd2} {
+		if text == r.String() {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("%q: must be containerd or containerd2", text)
+}
+
+const (
+	kubernetesTools = "test/tools/kubernetes"
+	otherTools      = "test/tools"
+)
+
+// binaries finds the programs, each one when it is asked for the first time.
+type binaries struct {
+	dir string // Where what is compiled or linked goes.
+
+	mu    sync.Mutex // Guards paths, and is held while a program is built.
+	paths map[string]string
+}
+
+// kubernetes returns the path of a program that Kubernetes releases.
+func (b *binaries) kubernetes(ctx context.Context, name string) (string, error) {
+	return b.once(name, func() (string, error) { return testnode.ToolOf(ctx, name, kubernetesTools) })
+}
+
+// node returns the path of the kubelet or kube-proxy of a source.
+func (b *binaries) node(ctx context.Context, name string, source Source) (string, error) {
+	if source == Stock {
+		return b.kubernetes(ctx, name)
+	}
+	return b.once("examples/"+name, func() (string, error) {
+		return testnode.Build(ctx, filepath.Join(b.dir, "ours"), "examples/"+name)
+	})
+}
+
+// runtime returns the folder with the programs of a runtime, empty for those of the
+// distribution.
+func (b *binaries) runtime(ctx context.Context, runtime Runtime) (string, error) {
+	if runtime == Containerd {
+		return "", nil
+	}
+	return b.once(runtime.String(), func() (string, error) {
+		dir := filepath.Join(b.dir, runtime.String())
+		return dir, testnode.ToolFolder(ctx, dir, "containerd", "containerd-shim-runc-v2", "ctr", "runc")
+	})
+}
+
+func (b *binaries) once(key string, find func() (string, error)) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if path, ok := b.paths[key]; ok {
+		return path, nil
+	}
+	path, err := find()
+	if err == nil {
+		b.paths[key] = path
+	}
+	return path, err
+}
