@@ -31,6 +31,8 @@ type Config struct {
 	// BindHardFail makes Run fail if the address cannot be bound. Otherwise it is
 	// tried again each five seconds.
 	BindHardFail bool
+	// Answered is told of every answer: the path and the status code. Nil is off.
+	Answered func(path string, code int)
 	// Log gets what Run does. Nil discards it.
 	Log *slog.Logger
 }
@@ -50,6 +52,9 @@ func (c *Config) complete() error {
 	}
 	if c.NodeEligible == nil {
 		c.NodeEligible = func() bool { return true }
+	}
+	if c.Answered == nil {
+		c.Answered = func(string, int) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -93,23 +98,27 @@ func newHandler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
 		h := cfg.healthNow(time.Now())
-		answer(w, h, h.Healthy)
+		cfg.Answered("/livez", answer(w, h, h.Healthy))
 	})
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		h := cfg.healthNow(time.Now())
 		h.NodeEligible = new(cfg.NodeEligible())
-		answer(w, h, h.Healthy && *h.NodeEligible)
+		cfg.Answered("/healthz", answer(w, h, h.Healthy && *h.NodeEligible))
 	})
 	return mux
 }
 
-func answer(w http.ResponseWriter, h health, ok bool) {
+// answer returns the status code that it wrote.
+func answer(w http.ResponseWriter, h health, ok bool) int {
+	code := http.StatusOK
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if !ok {
-		w.WriteHeader(http.StatusServiceUnavailable)
+		code = http.StatusServiceUnavailable
 	}
+	w.WriteHeader(code)
 	// Nothing in health can fail to encode, and a client that left needs no answer.
 	body, _ := json.Marshal(h)
 	_, _ = w.Write(body)
+	return code
 }
