@@ -59,8 +59,8 @@ cluster: cluster-tools ## a cluster in namespaces of its own until Ctrl-C (NODES
 	@exec $(OUT)/cluster -nodes $(NODES) -kubelet $(KUBELET) -proxy $(PROXY) -backend $(BACKEND) -runtime $(RUNTIME) $(if $(KEEP),-keep) $(if $(SUITES),-suites)
 
 .PHONY: cluster-clean
-cluster-clean: ## remove clusters and test nodes that were kept or that a killed program left
-	@go run ./hack/cluster -clean
+cluster-clean: ## remove the clusters and test nodes that were kept or that a killed program left, or only NAME
+	@go run ./hack/cluster -clean $(NAME)
 
 .PHONY: cluster-tools
 cluster-tools: # what a cluster needs; the first time on a machine it builds Kubernetes

@@ -4,7 +4,8 @@
 //
 //	go run ./hack/cluster -nodes 2             until Ctrl-C
 //	go run ./hack/cluster -nodes 2 -keep       and leave it running
-//	go run ./hack/cluster -clean               remove clusters that were left
+//	go run ./hack/cluster -clean               remove all clusters that were left
+//	go run ./hack/cluster -clean cluster-3f1c  remove this one
 package main
 
 import (
@@ -26,6 +27,7 @@ import (
 type options struct {
 	config       cluster.Config
 	clean, keep  bool
+	names        []string // What to clean.
 	suites, wait bool
 }
 
@@ -38,7 +40,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if o.clean {
-		err = clean(ctx)
+		err = clean(ctx, o.names)
 	} else {
 		err = run(ctx, o)
 	}
@@ -51,7 +53,7 @@ func main() {
 func parse(args []string) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("cluster", flag.ExitOnError)
-	f.BoolVar(&o.clean, "clean", false, "remove the clusters and test nodes that were left, and end")
+	f.BoolVar(&o.clean, "clean", false, "remove the clusters and test nodes that were left, or those named as arguments, and end")
 	f.BoolVar(&o.keep, "keep", false, "leave the cluster running")
 	f.BoolVar(&o.suites, "suites", false, "give the nodes the images of the end-to-end suites, too")
 	f.BoolVar(&o.wait, "wait", true, "wait until the nodes are ready and CoreDNS answers")
@@ -64,6 +66,9 @@ func parse(args []string) (*options, error) {
 	runtime := f.String("runtime", "containerd", "the nodes' runtime: containerd (the distribution's) or containerd2 (a current one)")
 	if err := f.Parse(args); err != nil {
 		return nil, err
+	}
+	if o.names = f.Args(); len(o.names) > 0 && !o.clean {
+		return nil, fmt.Errorf("unexpected argument %q; see -help", o.names[0])
 	}
 	var err error
 	if o.config.Node.Kubelet, err = cluster.ParseSource(*kubelet); err != nil {
@@ -82,12 +87,12 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-func clean(ctx context.Context) error {
-	names, err := testnode.Clean(ctx, testnode.KeptToo)
-	for _, name := range names {
+func clean(ctx context.Context, names []string) error {
+	removed, err := testnode.Clean(ctx, testnode.KeptToo, names...)
+	for _, name := range removed {
 		fmt.Println("removed", name)
 	}
-	if err == nil && len(names) == 0 {
+	if err == nil && len(removed) == 0 {
 		fmt.Println("nothing to remove")
 	}
 	return err
@@ -111,7 +116,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	explain(c, o.config.Logs)
 	if o.keep {
-		fmt.Println("\nIt stays. Remove it by: make cluster-clean")
+		fmt.Println("\nIt stays. Remove it by: make cluster-clean NAME=" + c.Name())
 		return c.Keep()
 	}
 	fmt.Println("\nCtrl-C ends it.")

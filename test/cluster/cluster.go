@@ -162,7 +162,7 @@ func (c *Cluster) Plane() *testnode.Node { return c.plane }
 // people. No part of a node uses it.
 func (c *Cluster) Kubeconfig() string { return c.admin }
 
-// Nodes returns the nodes in the order in which they were added.
+// Nodes returns the nodes, those that were added first in front.
 func (c *Cluster) Nodes() []*Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -104,6 +106,7 @@ func (c *Cluster) makeNode(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	}
 	c.mu.Lock()
 	c.nodes = append(c.nodes, n)
+	slices.SortFunc(c.nodes, func(a, b *Node) int { return cmp.Compare(a.index, b.index) })
 	c.mu.Unlock()
 	n.runtime = n.runtimeProgram()
 	for _, archive := range append([]string{archive}, c.cfg.Images...) {

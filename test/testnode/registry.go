@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,9 +109,10 @@ func tryLock(path string) (lock *os.File, held bool, err error) {
 
 // Clean removes every environment whose program is gone and returns their names.
 // Environments left running on purpose ([Node.Keep]) are removed only when kept
-// is [KeptToo]. Environments in use are left alone.
-func Clean(ctx context.Context, kept Kept) ([]string, error) {
-	return clean(ctx, baseDir, kept)
+// is [KeptToo]. Environments in use are left alone. With names, only those are
+// looked at, and the nodes of a cluster called so.
+func Clean(ctx context.Context, kept Kept, names ...string) ([]string, error) {
+	return clean(ctx, baseDir, kept, names)
 }
 
 // Kept says what [Clean] does with environments that were left running on purpose.
@@ -130,7 +133,7 @@ func (k Kept) String() string {
 	return "KeptStay"
 }
 
-func clean(ctx context.Context, base string, kept Kept) ([]string, error) {
+func clean(ctx context.Context, base string, kept Kept, only []string) ([]string, error) {
 	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -148,6 +151,9 @@ func clean(ctx context.Context, base string, kept Kept) ([]string, error) {
 		errs  []error
 	)
 	for _, entry := range entries {
+		if !concerns(only, entry.Name()) {
+			continue
+		}
 		lay := layout{name: entry.Name(), dir: filepath.Join(base, entry.Name())}
 		removed, err := cleanOne(ctx, lay, kept)
 		if removed {
@@ -159,6 +165,14 @@ func clean(ctx context.Context, base string, kept Kept) ([]string, error) {
 	}
 	removeIfEmpty(base)
 	return names, errors.Join(errs...)
+}
+
+// concerns reports whether an environment is one of those asked for, or part of one.
+// Nothing asked for means all.
+func concerns(only []string, name string) bool {
+	return len(only) == 0 || slices.ContainsFunc(only, func(asked string) bool {
+		return name == asked || strings.HasPrefix(name, asked+"-")
+	})
 }
 
 func cleanOne(ctx context.Context, lay layout, kept Kept) (bool, error) {

@@ -12,10 +12,12 @@ func TestCleanRemovesOnlyUnusedNodes(t *testing.T) {
 	tests := []struct {
 		name string
 		kept Kept
+		only []string
 		want []string // What is left.
 	}{
-		{"kept nodes stay", KeptStay, []string{"kept-1", "used"}},
-		{"kept nodes too", KeptToo, []string{"used"}},
+		{"kept nodes stay", KeptStay, nil, []string{"kept-1", "kept-1-node0", "kept-10", "used"}},
+		{"kept nodes too", KeptToo, nil, []string{"used"}},
+		{"by name, with the parts", KeptToo, []string{"kept-1"}, []string{"kept-10", "no-lock-yet", "stale", "used"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -31,8 +33,10 @@ func TestCleanRemovesOnlyUnusedNodes(t *testing.T) {
 			}
 			staleLock.Close()
 			writeFile(t, filepath.Join(base, "kept-1", keepFile))
+			writeFile(t, filepath.Join(base, "kept-1-node0", keepFile))
+			writeFile(t, filepath.Join(base, "kept-10", keepFile))
 			writeFile(t, filepath.Join(base, "no-lock-yet", "file"))
-			if _, err := clean(t.Context(), base, tt.kept); err != nil {
+			if _, err := clean(t.Context(), base, tt.kept, tt.only); err != nil {
 				t.Fatal(err)
 			}
 			var left []string
@@ -58,7 +62,7 @@ func TestCleanRemovesOnlyUnusedNodes(t *testing.T) {
 }
 
 func TestCleanWithoutAnyNode(t *testing.T) {
-	names, err := clean(t.Context(), filepath.Join(t.TempDir(), "none"), KeptToo)
+	names, err := clean(t.Context(), filepath.Join(t.TempDir(), "none"), KeptToo, nil)
 	if err != nil || names != nil {
 		t.Errorf("got %v, %v", names, err)
 	}
