@@ -8,14 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
-// Options are the abilities of the agent beyond this package. The zero value has
-// none.
+// Options say what the agent does beyond this package. The zero value is nothing.
 type Options struct {
-	// Probes is true when an engine runs the probes of the pods. Without one a pod
-	// with a probe is refused.
-	Probes bool
+	// Can are the abilities of the agent. A field that needs another one refuses the
+	// pod.
+	Can Ability
 }
 
 // Problem is one field of a pod that is not honoured.
@@ -63,10 +64,39 @@ func Check(pod *corev1.Pod, opt Options) []Problem {
 	c.names(pod)
 	c.annotations(pod.Annotations)
 	c.value("spec", reflect.ValueOf(&pod.Spec).Elem())
-	if users := pod.Spec.HostUsers; users != nil && !*users {
-		c.add("spec.hostUsers", Refused, "user namespaces are not supported")
-	}
+	c.hostUsers(&pod.Spec)
+	c.restarts(&pod.Spec)
 	return c.problems
+}
+
+// hostUsers looks at the one bool whose false is what asks for something.
+func (c *checker) hostUsers(spec *corev1.PodSpec) {
+	switch {
+	case spec.HostUsers == nil || *spec.HostUsers:
+	case !c.opt.Can.Has(UserNamespaces):
+		c.add("spec.hostUsers", Refused, "user namespaces are not supported")
+	case spec.HostNetwork || spec.HostPID || spec.HostIPC:
+		c.add("spec.hostUsers", Refused, "a pod in namespaces of the host cannot have users of its own")
+	}
+}
+
+// restarts looks at the restart policies of single containers: Always makes an init
+// container a sidecar, everything else needs rules to be followed.
+func (c *checker) restarts(spec *corev1.PodSpec) {
+	const why = "the restart policy of a container is not followed"
+	if c.opt.Can.Has(RestartRules) {
+		return
+	}
+	for i := range spec.Containers {
+		if spec.Containers[i].RestartPolicy != nil {
+			c.add(fmt.Sprintf("spec.containers[%d].restartPolicy", i), Refused, why)
+		}
+	}
+	for i := range spec.InitContainers {
+		if ctr := &spec.InitContainers[i]; ctr.RestartPolicy != nil && !podstatus.IsSidecar(ctr) {
+			c.add(fmt.Sprintf("spec.initContainers[%d].restartPolicy", i), Refused, why)
+		}
+	}
 }
 
 // names refuses names that would lead out of the directories they are part of the
@@ -75,8 +105,14 @@ func (c *checker) names(pod *corev1.Pod) {
 	c.name("metadata.namespace", pod.Namespace)
 	c.name("metadata.name", pod.Name)
 	c.name("metadata.uid", string(pod.UID))
+	for i := range pod.Spec.InitContainers {
+		c.name(fmt.Sprintf("spec.initContainers[%d].name", i), pod.Spec.InitContainers[i].Name)
+	}
 	for i := range pod.Spec.Containers {
 		c.name(fmt.Sprintf("spec.containers[%d].name", i), pod.Spec.Containers[i].Name)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c.name(fmt.Sprintf("spec.ephemeralContainers[%d].name", i), pod.Spec.EphemeralContainers[i].Name)
 	}
 	for i := range pod.Spec.Volumes {
 		c.name(fmt.Sprintf("spec.volumes[%d].name", i), pod.Spec.Volumes[i].Name)
@@ -104,6 +140,9 @@ func (c *checker) add(path string, s Support, why string) {
 
 func (c *checker) annotations(set map[string]string) {
 	for key, value := range set {
+		if c.opt.Can.Has(AppArmor) {
+			return
+		}
 		if strings.HasPrefix(key, appArmorPrefix) && value != "unconfined" {
 			c.add(fmt.Sprintf("metadata.annotations[%s]", key), Refused, "AppArmor profiles are not supported")
 		}
@@ -141,31 +180,26 @@ func (c *checker) fields(path string, v reflect.Value) {
 		}
 		at := fieldPath(path, f)
 		r, known := fields[v.Type().Name()+"."+f.Name]
+		support := r.with(c.opt.Can)
 		switch {
 		case !known:
 			c.add(at, Refused, "the field is not known to this version")
-		case r.support != Honoured && saysNothing(v, i):
-		case isProbe(f) && !c.opt.Probes:
-			c.add(at, Refused, "no probe engine is attached")
-		case r.support == Honoured:
+		case support == Honoured:
 			c.value(at, v.Field(i))
+		case saysNothing(v, i):
 		default:
-			c.add(at, r.support, r.why)
+			c.add(at, support, r.why)
 		}
 	}
 }
 
 // saysNothing reports whether a field is a struct without content, as generated
-// manifests have them ("affinity: {}"). The choice of a volume source says something
-// even then.
+// manifests have them ("affinity: {}"). A probe and the choice of a volume source say
+// something even then.
 func saysNothing(v reflect.Value, i int) bool {
 	f := v.Field(i)
 	return f.Kind() == reflect.Pointer && f.Elem().Kind() == reflect.Struct && f.Elem().IsZero() &&
-		v.Type() != reflect.TypeFor[corev1.VolumeSource]()
-}
-
-func isProbe(f reflect.StructField) bool {
-	return f.Type == reflect.TypeFor[*corev1.Probe]()
+		v.Type() != reflect.TypeFor[corev1.VolumeSource]() && f.Type() != reflect.TypeFor[*corev1.Probe]()
 }
 
 // isLeaf reports whether a struct type is a value of its own to the API.

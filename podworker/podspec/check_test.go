@@ -46,9 +46,10 @@ func walk(t *testing.T, typ reflect.Type, seen map[string]bool) {
 			t.Errorf("%s has no rule: honour it, warn of it or refuse it", key)
 			continue
 		}
-		if r.support == Honoured {
+		if r.support == Honoured || r.needs != 0 {
 			walk(t, f.Type, seen)
-		} else if r.why == "" {
+		}
+		if r.support != Honoured && r.why == "" {
 			t.Errorf("the rule for %s does not say why", key)
 		}
 	}
@@ -91,7 +92,7 @@ func TestCheck(t *testing.T) {
 			want: []string{"spec.containers[0].livenessProbe: no probe engine is attached"},
 		},
 		{
-			name: "probe with an engine", opt: Options{Probes: true},
+			name: "probe with an engine", opt: Options{Can: Probes},
 			pod: func(p *corev1.Pod) {
 				p.Spec.Containers[0].LivenessProbe = &corev1.Probe{
 					ProbeHandler:                  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}},
@@ -106,8 +107,10 @@ func TestCheck(t *testing.T) {
 		{name: "host users as ever", pod: func(p *corev1.Pod) { p.Spec.HostUsers = &yes }},
 		{name: "false is not asking", pod: func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = &no }},
 		{
-			name: "true is", pod: func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = &yes },
-			want: []string{"spec.setHostnameAsFQDN: the kernel host name cannot be the FQDN"},
+			name: "true is", pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Optional: &yes}}}}
+			},
+			want: []string{"spec.containers[0].env[0].valueFrom.configMapKeyRef: variables from ConfigMaps are not supported"},
 		},
 		{
 			name: "zero behind a pointer is asking",
@@ -142,7 +145,30 @@ func TestCheck(t *testing.T) {
 			pod: func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"hugepages-2Mi": quantity, "cpu": quantity}
 			},
-			want: []string{"spec.containers[0].resources.limits: resource hugepages-2Mi is not enforced, only cpu and memory are"},
+		},
+		{
+			name: "devices",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/gpu": quantity}
+			},
+			want: []string{"spec.containers[0].resources: resource example.com/gpu is not handed out"},
+		},
+		{
+			name: "local storage",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"ephemeral-storage": quantity}
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &quantity}}}}
+			},
+			want: []string{
+				"spec.volumes[0].emptyDir: the size of a volume on disk is not limited",
+				"spec.containers[0].resources: a limit of ephemeral-storage is not enforced",
+			},
+		},
+		{
+			name: "a request for local storage is the scheduler's",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"ephemeral-storage": quantity}
+			},
 		},
 		{
 			name: "field reference",
@@ -155,11 +181,11 @@ func TestCheck(t *testing.T) {
 			want: []string{`spec.containers[0].env[1].valueFrom.fieldRef: field path "spec.containers" is not supported`},
 		},
 		{
-			name: "seccomp from a file",
+			name: "seccomp of the future",
 			pod: func(p *corev1.Pod) {
-				p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost}}
+				p.Spec.SecurityContext = &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: "Notify"}}
 			},
-			want: []string{`spec.securityContext.seccompProfile.type: "Localhost" is not supported, only ["RuntimeDefault" "Unconfined"]`},
+			want: []string{`spec.securityContext.seccompProfile.type: "Notify" is not supported, only ["RuntimeDefault" "Unconfined" "Localhost"]`},
 		},
 		{
 			name: "AppArmor by annotation",

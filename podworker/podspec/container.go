@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,16 @@ type Run struct {
 	// MessageFile is the name of the file for the termination message in
 	// [MessageDir]; empty: the container gets none.
 	MessageFile string
+	// Target is the runtime's id of the container whose processes an ephemeral
+	// container sees; empty: its own only.
+	Target string
+	// Images are the images of volumes as the runtime resolved them, by the name of
+	// the volume.
+	Images map[string]string
+	// Grant is what the pod was given.
+	Grant Grant
+	// References are what variables refer to beyond the pod.
+	References References
 }
 
 // ContainerSpec is what it takes to create a container.
@@ -44,15 +55,15 @@ func LogPath(container string, attempt uint32) string {
 	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
 }
 
-// Container returns the configuration of one run of a container of the pod. An
-// error says what in the pod cannot be fulfilled, such as runAsNonRoot with an
-// image that runs as root.
+// Container returns the configuration of one run of a container of the pod, be it
+// regular, an init container or, converted, an ephemeral one. An error says what in
+// the pod cannot be fulfilled, such as runAsNonRoot with an image that runs as root.
 func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (ContainerSpec, error) {
-	env, err := newEnvironment(pod, c, node, run.PodIPs)
+	env, err := newEnvironment(pod, c, node, &run)
 	if err != nil {
 		return ContainerSpec{}, err
 	}
-	security, err := containerSecurity(pod, c, node, run.ImageUser)
+	security, err := containerSecurity(pod, c, node, &run)
 	if err != nil {
 		return ContainerSpec{}, err
 	}
@@ -60,13 +71,14 @@ func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (Conta
 	if err != nil {
 		return ContainerSpec{}, err
 	}
-	mounts, paths, err := mounts(pod, c, node, &run)
-	if err != nil {
+	mounts := mounter{pod: pod, c: c, node: node, run: &run, env: env}
+	if err := mounts.all(); err != nil {
 		return ContainerSpec{}, err
 	}
 	logs := Path{Kind: OwnDir, Path: filepath.Join(node.LogDir(pod), c.Name), Mode: dirMode}
+	signal, _ := stopSignal(signalOf(c)) // Check looked at it
 	return ContainerSpec{
-		Paths: append([]Path{logs}, paths...),
+		Paths: append([]Path{logs}, mounts.paths...),
 		Config: &runtimeapi.ContainerConfig{
 			Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: run.Attempt},
 			Image:       &runtimeapi.ImageSpec{Image: or(run.ImageRef, c.Image), UserSpecifiedImage: c.Image},
@@ -74,19 +86,38 @@ func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (Conta
 			Args:        expandAll(c.Args, env.look),
 			WorkingDir:  c.WorkingDir,
 			Envs:        env.list,
-			Mounts:      mounts,
+			Mounts:      mounts.list,
 			Labels:      containerLabels(pod, c),
 			Annotations: annotations,
 			LogPath:     LogPath(c.Name, run.Attempt),
 			Stdin:       c.Stdin,
 			StdinOnce:   c.StdinOnce,
 			Tty:         c.TTY,
+			StopSignal:  signal,
 			Linux: &runtimeapi.LinuxContainerConfig{
-				Resources:       linuxResources(pod, c, node),
+				Resources:       Resources(pod, c, node),
 				SecurityContext: security,
 			},
 		},
 	}, nil
+}
+
+func signalOf(c *corev1.Container) *corev1.Signal {
+	if c.Lifecycle == nil {
+		return nil
+	}
+	return c.Lifecycle.StopSignal
+}
+
+// stopSignal translates the signal that stops a container, SIGRTMIN+1 to
+// SIGNAL_SIGRTMINPLUS1. Nil is the image's choice.
+func stopSignal(s *corev1.Signal) (signal runtimeapi.Signal, known bool) {
+	if s == nil {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT, true
+	}
+	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*s))
+	n, known := runtimeapi.Signal_value["SIGNAL_"+name]
+	return runtimeapi.Signal(n), known && n != 0
 }
 
 // volume returns the volume of the pod a mount names.

@@ -45,13 +45,22 @@ func config(t *testing.T, pod *corev1.Pod, n *podspec.Node, run podspec.Run) pod
 	return spec
 }
 
+func sandbox(t *testing.T, pod *corev1.Pod, n *podspec.Node, run podspec.SandboxRun) podspec.SandboxSpec {
+	t.Helper()
+	spec, err := podspec.Sandbox(pod, n, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
 func TestSandboxConfig(t *testing.T) {
 	pod := web(onApp(func(c *corev1.Container) {
 		c.Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 80, HostPort: 8080, Protocol: corev1.ProtocolTCP, HostIP: "10.0.0.2"}, {ContainerPort: 53, Protocol: corev1.ProtocolUDP}}
 	}))
 	n := node()
 	n.DNS.Host = podspec.Resolver{Servers: []string{"192.0.2.53"}, Searches: []string{"example"}}
-	got := podspec.Sandbox(pod, n, 2)
+	got := sandbox(t, pod, n, podspec.SandboxRun{Attempt: 2})
 	want := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u1", Attempt: 2},
 		Hostname:     "web",
@@ -71,6 +80,8 @@ func TestSandboxConfig(t *testing.T) {
 				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
 				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 			},
+			Overhead:  &runtimeapi.LinuxContainerResources{},
+			Resources: &runtimeapi.LinuxContainerResources{CpuPeriod: 100000, CpuShares: 2},
 		},
 	}
 	if diff := cmp.Diff(want, got.Config, protocmp.Transform()); diff != "" {
@@ -90,7 +101,7 @@ func TestSandboxOnTheHost(t *testing.T) {
 	pod := web(func(p *corev1.Pod) {
 		p.Spec.HostNetwork, p.Spec.HostIPC, p.Spec.ShareProcessNamespace = true, true, &share
 	})
-	got := podspec.Sandbox(pod, node(), 0).Config
+	got := sandbox(t, pod, node(), podspec.SandboxRun{}).Config
 	if got.GetHostname() != "" {
 		t.Errorf("hostname is %q, want the node's", got.GetHostname())
 	}

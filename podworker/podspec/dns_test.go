@@ -117,7 +117,7 @@ func TestHostname(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := podspec.Sandbox(web(tt.edit), node(), 0).Config.GetHostname(); got != tt.want {
+			if got := sandbox(t, web(tt.edit), node(), podspec.SandboxRun{}).Config.GetHostname(); got != tt.want {
 				t.Errorf("hostname is %q, want %q", got, tt.want)
 			}
 		})

@@ -8,7 +8,7 @@
 //	for _, p := range podspec.Check(pod, podspec.Options{}) {
 //		fmt.Println(p) // spec.hostUsers: user namespaces are not supported
 //	}
-//	sandbox := podspec.Sandbox(pod, node, 0)
+//	sandbox, err := podspec.Sandbox(pod, node, podspec.SandboxRun{})
 //	run, err := podspec.Container(pod, &pod.Spec.Containers[0], node, podspec.Run{})
 //
 // # Fail closed

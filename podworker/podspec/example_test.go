@@ -26,7 +26,11 @@ func Example() {
 
 	pod.Spec.ActiveDeadlineSeconds = nil
 	node := &podspec.Node{Name: "node-a", Instance: "agent-1"}
-	sandbox := podspec.Sandbox(pod, node, 0)
+	sandbox, err := podspec.Sandbox(pod, node, podspec.SandboxRun{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	fmt.Println(sandbox.Config.GetLogDirectory())
 	container, err := podspec.Container(pod, &pod.Spec.Containers[0], node, podspec.Run{})
 	if err != nil {

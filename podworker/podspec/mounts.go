@@ -1,11 +1,17 @@
 package podspec
 
 import (
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -14,63 +20,203 @@ const (
 	emptyDirMode = 0o777
 	hostsMode    = 0o644
 	messageMode  = 0o666
+	groupMode    = 0o770
 )
 
-// mounts returns the mounts of a container: its volumes in order, then the hosts
-// file and the file for the termination message.
-func mounts(pod *corev1.Pod, c *corev1.Container, node *Node, run *Run) ([]*runtimeapi.Mount, []Path, error) {
-	var out []*runtimeapi.Mount
-	var paths []Path
+// mounter collects the mounts of one container and what they need on the host.
+type mounter struct {
+	pod   *corev1.Pod
+	c     *corev1.Container
+	node  *Node
+	run   *Run
+	env   *environment
+	list  []*runtimeapi.Mount
+	paths []Path
+}
+
+// all collects the volumes of the container in order, then the hosts file and the
+// file for the termination message.
+func (m *mounter) all() error {
 	ownsHosts := false
-	for i := range c.VolumeMounts {
-		vm := &c.VolumeMounts[i]
-		v, err := volume(pod, vm.Name)
+	for i := range m.c.VolumeMounts {
+		mount, err := m.volume(i)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
-		m, p := volumeMount(pod, v, vm, node)
-		ownsHosts = ownsHosts || m.ContainerPath == hostsPath
-		out, paths = append(out, m), append(paths, p)
+		ownsHosts = ownsHosts || mount.ContainerPath == hostsPath
+		m.add(mount)
 	}
-	if !ownsHosts && (len(run.PodIPs) > 0 || pod.Spec.HostNetwork) {
-		file := Path{Kind: OwnFile, Path: filepath.Join(node.PodDir(pod.UID), "etc-hosts"), Mode: hostsMode, Content: hosts(pod, node, run.PodIPs)}
-		out, paths = append(out, fileMount(file.Path, hostsPath, node)), append(paths, file)
+	if !ownsHosts && (len(m.run.PodIPs) > 0 || m.pod.Spec.HostNetwork) {
+		m.file(Path{
+			Path: filepath.Join(m.node.PodDir(m.pod.UID), "etc-hosts"), Mode: hostsMode, Content: hosts(m.pod, m.node, m.run.PodIPs),
+		}, hostsPath)
 	}
-	if run.MessageFile != "" && c.TerminationMessagePath != "" {
-		dir := Path{Kind: OwnDir, Path: MessageDir(pod, node, c.Name), Mode: ownMode}
-		file := Path{Kind: OwnFile, Path: filepath.Join(dir.Path, run.MessageFile), Mode: messageMode}
-		out, paths = append(out, fileMount(file.Path, absolute(c.TerminationMessagePath), node)), append(paths, dir, file)
+	if m.run.MessageFile != "" && m.c.TerminationMessagePath != "" {
+		dir := Path{Kind: OwnDir, Path: MessageDir(m.pod, m.node, m.c.Name), Mode: ownMode}
+		m.paths = append(m.paths, dir)
+		m.file(Path{Path: filepath.Join(dir.Path, m.run.MessageFile), Mode: messageMode}, absolute(m.c.TerminationMessagePath))
 	}
-	return out, paths, nil
+	return nil
 }
 
-func fileMount(host, container string, node *Node) *runtimeapi.Mount {
-	return &runtimeapi.Mount{HostPath: host, ContainerPath: container, SelinuxRelabel: node.SELinux}
+// add takes a mount, with the users of the pod.
+func (m *mounter) add(mount *runtimeapi.Mount) {
+	mount.UidMappings = m.run.Grant.Users.mappings()
+	mount.GidMappings = m.run.Grant.Users.mappings()
+	m.list = append(m.list, mount)
 }
 
-// volumeMount returns the mount of one volume and what it needs on the host. A
-// volume without a source is an emptyDir, the API's default.
-func volumeMount(pod *corev1.Pod, v *corev1.Volume, vm *corev1.VolumeMount, node *Node) (*runtimeapi.Mount, Path) {
-	m := &runtimeapi.Mount{
-		ContainerPath: absolute(vm.MountPath),
-		Readonly:      vm.ReadOnly,
-		Propagation:   propagation(vm.MountPropagation),
+// file takes a file of the agent.
+func (m *mounter) file(p Path, at string) {
+	p.Kind = OwnFile
+	m.paths = append(m.paths, p)
+	m.add(&runtimeapi.Mount{HostPath: p.Path, ContainerPath: at, SelinuxRelabel: m.node.SELinux})
+}
+
+// volume returns the mount of the i-th volume mount of the container.
+func (m *mounter) volume(i int) (*runtimeapi.Mount, error) {
+	vm := &m.c.VolumeMounts[i]
+	v, err := volume(m.pod, vm.Name)
+	if err != nil {
+		return nil, err
 	}
+	sub, err := subPath(vm, m.env)
+	if err != nil {
+		return nil, err
+	}
+	recursive, err := recursiveReadOnly(vm, m.run.Grant.Handler)
+	if err != nil {
+		return nil, fmt.Errorf("failed to resolve recursive read-only mode: %w", err)
+	}
+	mount := &runtimeapi.Mount{
+		ContainerPath:     absolute(vm.MountPath),
+		Readonly:          vm.ReadOnly,
+		RecursiveReadOnly: recursive,
+		Propagation:       propagation(vm.MountPropagation),
+	}
+	if v.Image != nil {
+		return m.image(mount, v, sub)
+	}
+	base := volumePath(m.pod, v, m.node)
+	m.paths = append(m.paths, base)
+	mount.HostPath, mount.SelinuxRelabel = base.Path, m.node.SELinux && isEmptyDir(v)
+	if sub != "" {
+		target := Path{
+			Kind: SubPath, Path: filepath.Join(SubPathDir(m.node, m.pod.UID), v.Name, m.c.Name, strconv.Itoa(i)),
+			Volume: v.Name, Base: base.Path, Sub: sub,
+		}
+		m.paths = append(m.paths, target)
+		mount.HostPath = target.Path
+	}
+	return mount, nil
+}
+
+// image makes a mount one of an image, which the runtime mounts itself, read-only.
+func (m *mounter) image(mount *runtimeapi.Mount, v *corev1.Volume, sub string) (*runtimeapi.Mount, error) {
+	ref, ok := m.run.Images[v.Name]
+	if !ok {
+		return nil, fmt.Errorf("volume mount %s: the image of the volume is not on the node", v.Name)
+	}
+	mount.Image = &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: v.Image.Reference}
+	mount.ImageSubPath = sub
+	mount.Readonly = true
+	return mount, nil
+}
+
+// subPath returns the path of a volume mount below its volume, empty for the volume
+// as a whole.
+func subPath(vm *corev1.VolumeMount, env *environment) (string, error) {
+	sub := vm.SubPath
+	if vm.SubPathExpr != "" {
+		var missing []string
+		sub = Expand(vm.SubPathExpr, func(name string) (string, bool) {
+			value, ok := env.look(name)
+			if !ok {
+				missing = append(missing, name)
+			}
+			return value, ok
+		})
+		if len(missing) > 0 {
+			return "", fmt.Errorf("subPathExpr %q of volume mount %s: missing value for %q", vm.SubPathExpr, vm.Name, missing)
+		}
+	}
+	switch {
+	case path.IsAbs(sub):
+		return "", fmt.Errorf("error SubPath `%s` must not be an absolute path", sub)
+	case slices.Contains(strings.Split(sub, "/"), ".."):
+		return "", fmt.Errorf("unable to provision SubPath `%s`: must not contain '..'", sub)
+	}
+	return sub, nil
+}
+
+// recursiveReadOnly reports whether mounts below a mount have to be read-only, too
+// (https://kubernetes.io/docs/concepts/storage/volumes/#recursive-read-only-mounts).
+func recursiveReadOnly(vm *corev1.VolumeMount, handler Handler) (bool, error) {
+	mode := corev1.RecursiveReadOnlyDisabled
+	if vm.RecursiveReadOnly != nil {
+		mode = *vm.RecursiveReadOnly
+	}
+	switch {
+	case mode == corev1.RecursiveReadOnlyDisabled:
+		return false, nil
+	case !vm.ReadOnly:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", vm.Name)
+	case vm.MountPropagation != nil && *vm.MountPropagation != corev1.MountPropagationNone:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q", vm.Name, *vm.MountPropagation)
+	case mode == corev1.RecursiveReadOnlyEnabled && !handler.RecursiveReadOnly:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", vm.Name)
+	}
+	return handler.RecursiveReadOnly, nil
+}
+
+// isEmptyDir reports whether a volume is an emptyDir, the API's default for a volume
+// without a source.
+func isEmptyDir(v *corev1.Volume) bool {
+	return v.HostPath == nil && v.Image == nil
+}
+
+// volumePath returns where a volume is and what has to be there.
+func volumePath(pod *corev1.Pod, v *corev1.Volume, node *Node) Path {
 	if h := v.HostPath; h != nil {
-		m.HostPath = h.Path
 		p := Path{Kind: UserPath, Path: h.Path, Volume: v.Name}
 		if h.Type != nil {
 			p.Type = *h.Type
 		}
-		return m, p
+		return p
 	}
-	m.HostPath = emptyDirPath(pod, node, v.Name)
-	m.SelinuxRelabel = node.SELinux
-	mode := fs.FileMode(emptyDirMode)
+	p := Path{Kind: OwnDir, Path: emptyDirPath(pod, node, v.Name), Mode: emptyDirMode}
 	if v.EmptyDir != nil && v.EmptyDir.Mode != nil {
-		mode = unixMode(*v.EmptyDir.Mode)
+		p.Mode = unixMode(*v.EmptyDir.Mode)
 	}
-	return m, Path{Kind: OwnDir, Path: m.HostPath, Mode: mode}
+	if sc := pod.Spec.SecurityContext; sc != nil && sc.FSGroup != nil {
+		p.Group = sc.FSGroup
+		p.Mode |= fs.ModeSetgid | groupMode
+	}
+	if v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory {
+		p.Kind, p.Volume = MemoryDir, v.Name
+		p.Size = memorySize(pod, v.EmptyDir.SizeLimit, node)
+	}
+	return p
+}
+
+// memorySize returns how much a volume in memory may hold: the least of what it asks
+// for, the memory limit of the pod and what the node can give, 0 without any of them
+// (https://kubernetes.io/docs/concepts/storage/volumes/#emptydir).
+func memorySize(pod *corev1.Pod, limit *resource.Quantity, node *Node) int64 {
+	size := node.Allocatable.Memory().Value()
+	least := func(n int64) {
+		if n > 0 && (size == 0 || n < size) {
+			size = n
+		}
+	}
+	if limited(pod, corev1.ResourceMemory) {
+		limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
+		least(limits.Memory().Value())
+	}
+	if limit != nil {
+		least(limit.Value())
+	}
+	return size
 }
 
 // unixMode turns the mode bits of chmod(2), including the sticky bit, into Go's.

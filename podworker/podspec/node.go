@@ -44,6 +44,36 @@ type Node struct {
 	NoCPUQuota bool
 	// CPUQuotaPeriod is the period of CPU limits; 0: 100 ms, the kernel's default.
 	CPUQuotaPeriod time.Duration
+	// Allocatable is what the node can give to pods, for limits that are not set.
+	Allocatable corev1.ResourceList
+	// Limits says how the resources of containers are limited.
+	Limits Limits
+}
+
+// Limits says how the resources of containers are limited, beyond what the API asks
+// for. The zero value is a node with cgroup v1 and without swap and huge pages.
+type Limits struct {
+	// CgroupV2 is true on a node with cgroup v2 alone. Memory is then governed by
+	// settings of the kind [runtimeapi.LinuxContainerResources.Unified].
+	CgroupV2 bool
+	// SingleProcessOOMKill lets the kernel kill one process of a container that is out
+	// of memory, not all of them. It matters with cgroup v2 only.
+	SingleProcessOOMKill bool
+	// SwapController is true if the kernel limits swap. Containers then get no swap
+	// unless Swap says so.
+	SwapController bool
+	// Swap is the swap space in bytes that is shared among containers of Burstable
+	// pods in proportion to their memory requests, as LimitedSwap asks; 0: none.
+	Swap int64
+	// ReserveMemory protects the memory containers request, as the policy
+	// TieredReservation asks (https://github.com/kubernetes/enhancements/issues/2570).
+	ReserveMemory bool
+	// Throttling is the share of the way from request to limit at which a container
+	// that takes memory is slowed down; 0: it is not.
+	Throttling float64
+	// HugePages are the sizes of huge pages on the node in bytes. Containers get none
+	// of those they do not ask for.
+	HugePages []int64
 }
 
 // DefaultRoot and DefaultLogs are where a kubelet keeps its data and the logs of

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
 // The bounds of cpu.shares and of a CPU quota in microseconds (kernel:
@@ -19,26 +19,55 @@ const (
 	quotaPeriod  = 100 * time.Millisecond
 )
 
-// The OOM scores of containers by quality of service
-// (https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior).
-const (
-	scoreGuaranteed = -997
-	scoreBestEffort = 1000
-	scoreSteps      = 1000
-	scoreMin        = 3
-	scoreMax        = 999
-)
+// Resources returns the limits and weights of a container, as a runtime wants them
+// when it creates the container and when it resizes it.
+func Resources(pod *corev1.Pod, c *corev1.Container, node *Node) *runtimeapi.LinuxContainerResources {
+	cpu, memory := effectiveLimit(pod, c, corev1.ResourceCPU), effectiveLimit(pod, c, corev1.ResourceMemory)
+	request, ok := c.Resources.Requests[corev1.ResourceCPU]
+	if !ok {
+		request = cpu
+	}
+	r := linuxResources(request, cpu, memory, node)
+	r.OomScoreAdj = oomScore(pod, c, node.Memory)
+	r.HugepageLimits = hugePageLimits(pod, c, node)
+	limitSwap(r, pod, c, node)
+	guardMemory(r, pod, c, node)
+	return r
+}
 
-// nodeCritical is the priority class whose pods are killed as late as Guaranteed
-// ones.
-const nodeCritical = "system-node-critical"
+// SandboxResources returns what a sandbox costs by itself, and what its containers
+// may use together. Runtimes that run pods in virtual machines size them by it.
+func SandboxResources(pod *corev1.Pod, node *Node) (overhead, resources *runtimeapi.LinuxContainerResources) {
+	overhead = &runtimeapi.LinuxContainerResources{}
+	if pod.Spec.Overhead != nil {
+		overhead = linuxResources(*pod.Spec.Overhead.Cpu(), *pod.Spec.Overhead.Cpu(), *pod.Spec.Overhead.Memory(), node)
+	}
+	options := resourcehelper.PodResourcesOptions{ExcludeOverhead: true}
+	requests, limits := resourcehelper.PodRequests(pod, options), resourcehelper.PodLimits(pod, options)
+	request, ok := requests[corev1.ResourceCPU]
+	if !ok {
+		request = limits[corev1.ResourceCPU]
+	}
+	return overhead, linuxResources(request, limits[corev1.ResourceCPU], limits[corev1.ResourceMemory], node)
+}
 
-func linuxResources(pod *corev1.Pod, c *corev1.Container, node *Node) *runtimeapi.LinuxContainerResources {
-	cpu := c.Resources.Limits.Cpu().MilliValue()
+// effectiveLimit is the limit of a container, or else that of the pod as a whole.
+func effectiveLimit(pod *corev1.Pod, c *corev1.Container, name corev1.ResourceName) resource.Quantity {
+	limit := c.Resources.Limits[name]
+	if limit.IsZero() && resourcehelper.IsPodLevelResourcesSet(pod) {
+		return pod.Spec.Resources.Limits[name]
+	}
+	return limit
+}
+
+// linuxResources translates a CPU request and the limits of CPU and memory.
+func linuxResources(request, cpu, memory resource.Quantity, node *Node) *runtimeapi.LinuxContainerResources {
 	r := &runtimeapi.LinuxContainerResources{
-		CpuShares:          shares(c),
-		MemoryLimitInBytes: c.Resources.Limits.Memory().Value(),
-		OomScoreAdj:        oomScore(pod, c, node.Memory),
+		CpuShares:          shares(request),
+		MemoryLimitInBytes: memory.Value(),
+	}
+	if node.Limits.CgroupV2 && !node.Limits.SingleProcessOOMKill {
+		unified(r, "memory.oom.group", "1")
 	}
 	if node.NoCPUQuota {
 		return r
@@ -48,38 +77,39 @@ func linuxResources(pod *corev1.Pod, c *corev1.Container, node *Node) *runtimeap
 		period = quotaPeriod
 	}
 	r.CpuPeriod = period.Microseconds()
-	if cpu > 0 {
-		r.CpuQuota = max(cpu*r.CpuPeriod/1000, minQuota)
+	if milli := cpu.MilliValue(); milli > 0 {
+		r.CpuQuota = max(milli*r.CpuPeriod/1000, minQuota)
 	}
 	return r
 }
 
-// shares returns the weight of a container from its CPU request, which is the
-// limit where none is given.
-func shares(c *corev1.Container) int64 {
-	cpu, ok := c.Resources.Requests[corev1.ResourceCPU]
-	if !ok {
-		cpu = c.Resources.Limits[corev1.ResourceCPU]
+// unified sets a file of the cgroup v2 of a container.
+func unified(r *runtimeapi.LinuxContainerResources, file, value string) {
+	if r.Unified == nil {
+		r.Unified = map[string]string{}
 	}
+	r.Unified[file] = value
+}
+
+// shares returns the weight of a CPU request.
+func shares(cpu resource.Quantity) int64 {
 	return min(max(cpu.MilliValue()*sharesPerCPU/1000, minShares), maxShares)
 }
 
-// oomScore returns the oom_score_adj of a container: the larger, the earlier the
-// kernel kills it when memory is short.
-func oomScore(pod *corev1.Pod, c *corev1.Container, nodeMemory int64) int64 {
-	class := podstatus.QOSClass(pod)
-	switch {
-	case pod.Spec.PriorityClassName == nodeCritical, class == corev1.PodQOSGuaranteed:
-		return scoreGuaranteed
-	case class == corev1.PodQOSBestEffort:
-		return scoreBestEffort
-	case nodeMemory <= 0:
-		return scoreMax
+// limited reports whether a resource of the pod is limited as a whole: by a limit of
+// the pod, or of every container in it.
+func limited(pod *corev1.Pod, name corev1.ResourceName) bool {
+	if resourcehelper.IsPodLevelResourcesSet(pod) {
+		if q := pod.Spec.Resources.Limits[name]; !q.IsZero() {
+			return true
+		}
 	}
-	request, ok := c.Resources.Requests[corev1.ResourceMemory]
-	if !ok {
-		request = c.Resources.Limits[corev1.ResourceMemory]
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if q := list[i].Resources.Limits[name]; q.IsZero() {
+				return false
+			}
+		}
 	}
-	score := scoreSteps - scoreSteps*request.Value()/nodeMemory
-	return min(max(score, scoreMin), scoreMax)
+	return true
 }

@@ -1,10 +1,13 @@
 package podspec
 
 import (
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
 // dirMode is the mode of log directories, which log collectors read.
@@ -23,19 +26,30 @@ type SandboxSpec struct {
 	Cuts []string
 }
 
-// Sandbox returns the configuration of the n-th sandbox of a pod, counting from 0.
-func Sandbox(pod *corev1.Pod, node *Node, attempt uint32) SandboxSpec {
-	short, _ := hostname(pod, node)
-	if pod.Spec.HostNetwork && pod.Spec.HostnameOverride == nil {
-		short = "" // the sandbox keeps the node's
+// SandboxRun is what tells one sandbox of a pod from another. The zero value is the
+// first one of a pod that was given nothing.
+type SandboxRun struct {
+	// Attempt counts the sandboxes of the pod, from 0.
+	Attempt uint32
+	// Grant is what the pod was given.
+	Grant Grant
+}
+
+// Sandbox returns the configuration of a sandbox of a pod. An error says what in the
+// pod cannot be fulfilled, such as a host name that is too long for the kernel.
+func Sandbox(pod *corev1.Pod, node *Node, run SandboxRun) (SandboxSpec, error) {
+	name, err := kernelName(pod, node)
+	if err != nil {
+		return SandboxSpec{}, err
 	}
 	resolver, cuts := node.DNS.Resolve(pod)
+	overhead, resources := SandboxResources(pod, node)
 	return SandboxSpec{
 		Config: &runtimeapi.PodSandboxConfig{
 			Metadata: &runtimeapi.PodSandboxMetadata{
-				Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt,
+				Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: run.Attempt,
 			},
-			Hostname:     short,
+			Hostname:     name,
 			LogDirectory: node.LogDir(pod),
 			DnsConfig:    resolver.config(),
 			PortMappings: portMappings(pod),
@@ -43,7 +57,10 @@ func Sandbox(pod *corev1.Pod, node *Node, attempt uint32) SandboxSpec {
 			Annotations:  sandboxAnnotations(pod, node),
 			Linux: &runtimeapi.LinuxPodSandboxConfig{
 				CgroupParent:    node.parentOf(pod),
-				SecurityContext: sandboxSecurity(pod),
+				Sysctls:         sysctls(pod),
+				SecurityContext: sandboxSecurity(pod, &run.Grant),
+				Overhead:        overhead,
+				Resources:       resources,
 			},
 		},
 		Paths: []Path{
@@ -51,14 +68,15 @@ func Sandbox(pod *corev1.Pod, node *Node, attempt uint32) SandboxSpec {
 			{Kind: OwnDir, Path: node.PodDir(pod.UID), Mode: ownMode},
 		},
 		Cuts: cuts,
-	}
+	}, nil
 }
 
+// portMappings returns the ports of containers and sidecars, each once.
 func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 	var out []*runtimeapi.PortMapping
 	var seen []corev1.ContainerPort
-	for i := range pod.Spec.Containers {
-		for _, p := range pod.Spec.Containers[i].Ports {
+	for c := range lasting(pod) {
+		for _, p := range c.Ports {
 			p.Name = ""
 			if slices.Contains(seen, p) {
 				continue
@@ -70,6 +88,23 @@ func portMappings(pod *corev1.Pod) []*runtimeapi.PortMapping {
 		}
 	}
 	return out
+}
+
+// lasting goes through the containers that live as long as the pod: sidecars and
+// regular ones.
+func lasting(pod *corev1.Pod) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range pod.Spec.InitContainers {
+			if c := &pod.Spec.InitContainers[i]; podstatus.IsSidecar(c) && !yield(c) {
+				return
+			}
+		}
+		for i := range pod.Spec.Containers {
+			if !yield(&pod.Spec.Containers[i]) {
+				return
+			}
+		}
+	}
 }
 
 func protocol(p corev1.Protocol) runtimeapi.Protocol {

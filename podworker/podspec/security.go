@@ -31,18 +31,47 @@ type User struct {
 	Name string
 }
 
-func sandboxSecurity(pod *corev1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
+func sandboxSecurity(pod *corev1.Pod, grant *Grant) *runtimeapi.LinuxSandboxSecurityContext {
 	sc := &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions: namespaces(pod),
-		Privileged:       slices.ContainsFunc(pod.Spec.Containers, isPrivileged),
+		NamespaceOptions: namespaces(pod, grant),
+		Privileged:       hasPrivileged(pod),
 		Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
 	}
 	if p := pod.Spec.SecurityContext; p != nil {
 		sc.RunAsUser = int64Value(p.RunAsUser)
 		sc.RunAsGroup = int64Value(p.RunAsGroup)
-		sc.SupplementalGroups = slices.Clone(p.SupplementalGroups)
+		sc.SelinuxOptions = selinux(p.SELinuxOptions)
 	}
+	sc.SupplementalGroups, sc.SupplementalGroupsPolicy = groups(pod, grant)
 	return sc
+}
+
+// groups returns the groups of every process of the pod, and whether those the image
+// gives its users count, too.
+func groups(pod *corev1.Pod, grant *Grant) ([]int64, runtimeapi.SupplementalGroupsPolicy) {
+	var out []int64
+	policy := runtimeapi.SupplementalGroupsPolicy_Merge
+	p := pod.Spec.SecurityContext
+	if p == nil {
+		return slices.Clone(grant.Groups), policy
+	}
+	if p.FSGroup != nil {
+		out = append(out, *p.FSGroup)
+	}
+	for _, g := range slices.Concat(grant.Groups, p.SupplementalGroups) {
+		if !slices.Contains(out, g) {
+			out = append(out, g)
+		}
+	}
+	if p.SupplementalGroupsPolicy != nil && *p.SupplementalGroupsPolicy == corev1.SupplementalGroupsPolicyStrict {
+		policy = runtimeapi.SupplementalGroupsPolicy_Strict
+	}
+	return out, policy
+}
+
+// hasPrivileged reports whether any container of the pod is privileged.
+func hasPrivileged(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, isPrivileged) || slices.ContainsFunc(pod.Spec.Containers, isPrivileged)
 }
 
 func isPrivileged(c corev1.Container) bool {
@@ -58,11 +87,12 @@ func int64Value(v *int64) *runtimeapi.Int64Value {
 	return &runtimeapi.Int64Value{Value: *v}
 }
 
-func namespaces(pod *corev1.Pod) *runtimeapi.NamespaceOption {
+func namespaces(pod *corev1.Pod, grant *Grant) *runtimeapi.NamespaceOption {
 	n := &runtimeapi.NamespaceOption{
-		Network: runtimeapi.NamespaceMode_POD,
-		Ipc:     runtimeapi.NamespaceMode_POD,
-		Pid:     runtimeapi.NamespaceMode_CONTAINER,
+		Network:       runtimeapi.NamespaceMode_POD,
+		Ipc:           runtimeapi.NamespaceMode_POD,
+		Pid:           runtimeapi.NamespaceMode_CONTAINER,
+		UsernsOptions: grant.Users.option(),
 	}
 	if pod.Spec.HostNetwork {
 		n.Network = runtimeapi.NamespaceMode_NODE
@@ -102,24 +132,40 @@ func effective(pod *corev1.Pod, c *corev1.Container) corev1.SecurityContext {
 	if sc.SeccompProfile == nil {
 		sc.SeccompProfile = p.SeccompProfile
 	}
+	if sc.SELinuxOptions == nil {
+		sc.SELinuxOptions = p.SELinuxOptions
+	}
+	if sc.AppArmorProfile == nil {
+		sc.AppArmorProfile = p.AppArmorProfile
+	}
 	return sc
 }
 
-func containerSecurity(pod *corev1.Pod, c *corev1.Container, node *Node, image User) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func containerSecurity(pod *corev1.Pod, c *corev1.Container, node *Node, run *Run) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	sc := effective(pod, c)
-	if err := checkNonRoot(&sc, image); err != nil {
+	if err := checkNonRoot(&sc, run.ImageUser); err != nil {
+		return nil, err
+	}
+	profile, err := seccomp(sc.SeccompProfile, node)
+	if err != nil {
 		return nil, err
 	}
 	out := &runtimeapi.LinuxContainerSecurityContext{
-		NamespaceOptions: namespaces(pod),
+		NamespaceOptions: namespaces(pod, &run.Grant),
 		Privileged:       isTrue(sc.Privileged),
 		ReadonlyRootfs:   isTrue(sc.ReadOnlyRootFilesystem),
 		NoNewPrivs:       sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation,
 		RunAsUser:        int64Value(sc.RunAsUser),
 		RunAsGroup:       int64Value(sc.RunAsGroup),
-		MaskedPaths:      slices.Concat(maskedPaths, node.Masked),
-		ReadonlyPaths:    slices.Clone(readonlyPaths),
-		Seccomp:          seccomp(sc.SeccompProfile, node),
+		SelinuxOptions:   selinux(sc.SELinuxOptions),
+		Seccomp:          profile,
+	}
+	if out.Apparmor, out.ApparmorProfile, err = appArmor(pod, c, sc.AppArmorProfile); err != nil {
+		return nil, err
+	}
+	if sc.ProcMount == nil || *sc.ProcMount != corev1.UnmaskedProcMount {
+		out.MaskedPaths = slices.Concat(maskedPaths, node.Masked)
+		out.ReadonlyPaths = slices.Clone(readonlyPaths)
 	}
 	if sc.Capabilities != nil {
 		out.Capabilities = &runtimeapi.Capability{
@@ -127,10 +173,11 @@ func containerSecurity(pod *corev1.Pod, c *corev1.Container, node *Node, image U
 			DropCapabilities: capabilities(sc.Capabilities.Drop),
 		}
 	}
-	if p := pod.Spec.SecurityContext; p != nil {
-		out.SupplementalGroups = slices.Clone(p.SupplementalGroups)
+	if run.Target != "" && out.NamespaceOptions.Pid == runtimeapi.NamespaceMode_CONTAINER {
+		out.NamespaceOptions.Pid, out.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, run.Target
 	}
-	setUser(out, image)
+	out.SupplementalGroups, out.SupplementalGroupsPolicy = groups(pod, &run.Grant)
+	setUser(out, run.ImageUser)
 	return out, nil
 }
 
@@ -168,15 +215,6 @@ func checkNonRoot(sc *corev1.SecurityContext, image User) error {
 		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root", image.Name)
 	}
 	return errors.New("container has runAsNonRoot and image will run as root")
-}
-
-func seccomp(p *corev1.SeccompProfile, node *Node) *runtimeapi.SecurityProfile {
-	kind := runtimeapi.SecurityProfile_Unconfined
-	switch {
-	case p == nil && node.SeccompDefault, p != nil && p.Type == corev1.SeccompProfileTypeRuntimeDefault:
-		kind = runtimeapi.SecurityProfile_RuntimeDefault
-	}
-	return &runtimeapi.SecurityProfile{ProfileType: kind}
 }
 
 func capabilities(list []corev1.Capability) []string {

@@ -17,10 +17,11 @@ var update = flag.Bool("update", false, "write SUPPORT.md anew")
 // TestSupportMatrix keeps SUPPORT.md in step with the table of fields.
 func TestSupportMatrix(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Pod fields\n\nWhat becomes of each field a pod can set. A refused field refuses the pod; what is below it is not listed.\n" +
-		"This page is written by `go test ./podworker/podspec -update`.\n\n| Field | Support | Why |\n|---|---|---|\n")
+	b.WriteString("# Pod fields\n\nWhat becomes of each field a pod can set. A refused field refuses the pod; what is below it is not listed unless an\n" +
+		"ability of the agent (`podspec.Ability`) makes it honoured.\n" +
+		"This page is written by `go test ./podworker/podspec -update`.\n\n| Field | Support | Honoured with | Why not |\n|---|---|---|---|\n")
 	for _, f := range podspec.Fields() {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", f.Name, f.Support, f.Why)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.Name, f.Support, f.Needs, f.Why)
 	}
 	if *update {
 		if err := os.WriteFile("SUPPORT.md", []byte(b.String()), 0o644); err != nil {

@@ -87,8 +87,11 @@ func TestTakeOverFromAnotherKubelet(t *testing.T) {
 func (m *machine) preload(t *testing.T, pod *corev1.Pod, node *podspec.Node, attempt uint32) (sandbox string, containers []string) {
 	t.Helper()
 	c := m.Client(t)
-	spec := podspec.Sandbox(pod, node, 0)
-	sandbox, err := c.RunPodSandbox(t.Context(), spec.Config, "")
+	spec, err := podspec.Sandbox(pod, node, podspec.SandboxRun{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandbox, err = c.RunPodSandbox(t.Context(), spec.Config, "")
 	if err != nil {
 		t.Fatal(err)
 	}

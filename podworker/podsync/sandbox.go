@@ -103,7 +103,11 @@ func (s *Syncer) networkProblem(ctx context.Context) string {
 
 // runSandbox makes the directories of the pod and runs a sandbox for it.
 func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
-	spec := podspec.Sandbox(pod, &s.cfg.Node, attempt)
+	spec, err := podspec.Sandbox(pod, &s.cfg.Node, podspec.SandboxRun{Attempt: attempt})
+	if err != nil {
+		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+		return "", fmt.Errorf("configure sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
 	if err := fulfil(spec.Paths); err != nil {
 		s.warning(pod, "", "Failed", fmt.Sprintf("error making pod data directories: %v", err))
 		return "", fmt.Errorf("make directories of pod %s/%s: %w", pod.Namespace, pod.Name, err)

@@ -34,7 +34,11 @@ func (b *batch) startAll(ctx context.Context, seen *podstatus.Observed, starts [
 		return []error{fmt.Errorf("start containers of pod %s/%s: the runtime does not list sandbox %s yet", b.pod.Namespace, b.pod.Name, b.sandboxID)}
 	}
 	b.ips = seen.Sandboxes[at].IPs
-	b.config = podspec.Sandbox(b.pod, &b.syncer.cfg.Node, seen.Sandboxes[at].Attempt).Config
+	spec, err := podspec.Sandbox(b.pod, &b.syncer.cfg.Node, podspec.SandboxRun{Attempt: seen.Sandboxes[at].Attempt})
+	if err != nil {
+		return []error{fmt.Errorf("configure sandbox of pod %s/%s: %w", b.pod.Namespace, b.pod.Name, err)}
+	}
+	b.config = spec.Config
 	var errs []error
 	for i := range starts {
 		if ctx.Err() != nil {

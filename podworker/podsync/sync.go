@@ -181,7 +181,11 @@ func (s *Syncer) check(pod *corev1.Pod, r *record) error {
 	if r.checked == pod {
 		return r.refusal
 	}
-	problems := podspec.Check(pod, podspec.Options{Probes: s.cfg.Prober != nil})
+	can := podspec.Ability(0)
+	if s.cfg.Prober != nil {
+		can |= podspec.Probes
+	}
+	problems := podspec.Check(pod, podspec.Options{Can: can})
 	for _, p := range problems {
 		if p.Support == podspec.Warned && r.once(toldField, p.String()) {
 			s.warning(pod, "", "UnsupportedField", p.String())

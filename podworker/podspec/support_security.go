@@ -1,0 +1,44 @@
+package podspec
+
+//nolint:gochecknoglobals // a constant table
+var securityFields = map[string]rule{
+	"PodSecurityContext.SELinuxOptions":           needs(SELinux, "SELinux options are not supported"),
+	"PodSecurityContext.WindowsOptions":           no("the node runs Linux"),
+	"PodSecurityContext.RunAsUser":                yes,
+	"PodSecurityContext.RunAsGroup":               yes,
+	"PodSecurityContext.RunAsNonRoot":             yes,
+	"PodSecurityContext.SupplementalGroups":       yes,
+	"PodSecurityContext.SupplementalGroupsPolicy": yes, // the value is checked
+	"PodSecurityContext.FSGroup":                  needs(VolumeGroups, "the group of volumes is not changed"),
+	"PodSecurityContext.Sysctls":                  needs(Sysctls, "sysctls are not supported"),
+	"PodSecurityContext.FSGroupChangePolicy":      needs(VolumeGroups, "the group of volumes is not changed"),
+	"PodSecurityContext.SeccompProfile":           yes,
+	"PodSecurityContext.AppArmorProfile":          needs(AppArmor, "AppArmor profiles are not supported"),
+	"PodSecurityContext.SELinuxChangePolicy":      needs(SELinux, "SELinux options are not supported"),
+
+	"SecurityContext.Capabilities":             yes,
+	"SecurityContext.Privileged":               yes,
+	"SecurityContext.SELinuxOptions":           needs(SELinux, "SELinux options are not supported"),
+	"SecurityContext.WindowsOptions":           no("the node runs Linux"),
+	"SecurityContext.RunAsUser":                yes,
+	"SecurityContext.RunAsGroup":               yes,
+	"SecurityContext.RunAsNonRoot":             yes,
+	"SecurityContext.ReadOnlyRootFilesystem":   yes,
+	"SecurityContext.AllowPrivilegeEscalation": yes,
+	"SecurityContext.ProcMount":                yes, // the value is checked
+	"SecurityContext.SeccompProfile":           yes,
+	"SecurityContext.AppArmorProfile":          needs(AppArmor, "AppArmor profiles are not supported"),
+
+	"Capabilities.Add":                 yes,
+	"Capabilities.Drop":                yes,
+	"SeccompProfile.Type":              yes, // the value is checked
+	"SeccompProfile.LocalhostProfile":  yes,
+	"AppArmorProfile.Type":             yes, // the value is checked
+	"AppArmorProfile.LocalhostProfile": yes,
+	"SELinuxOptions.User":              yes,
+	"SELinuxOptions.Role":              yes,
+	"SELinuxOptions.Type":              yes,
+	"SELinuxOptions.Level":             yes,
+	"Sysctl.Name":                      yes,
+	"Sysctl.Value":                     yes,
+}
