@@ -1,0 +1,156 @@
+package leasetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Client is a client for Leases and Nodes. It asks once: nothing is tried again.
+type Client struct {
+	// Base is the URL of the server, like "https://10.0.0.10:6443".
+	Base string
+	// HTTP sends the requests; nil: http.DefaultClient.
+	HTTP *http.Client
+}
+
+// Leases returns the Leases of a namespace.
+func (c Client) Leases(namespace string) Leases {
+	return Leases{client: c, path: "/apis/coordination.k8s.io/v1/namespaces/" + url.PathEscape(namespace) + "/leases"}
+}
+
+// Nodes returns the Nodes.
+func (c Client) Nodes() Nodes { return Nodes{client: c} }
+
+// do sends one request. An answer that is no success is the error of its Status.
+func (c Client) do(ctx context.Context, method, path, contentType string, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", contentType)
+	}
+	client := c.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return fmt.Errorf("%s %s: read the answer: %w", method, path, err)
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return failure(method, path, resp.StatusCode, data)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s %s: decode the answer: %w", method, path, err)
+	}
+	return nil
+}
+
+// failure returns the error that an answer stands for.
+func failure(method, path string, code int, data []byte) error {
+	status := metav1.Status{}
+	if json.Unmarshal(data, &status) == nil && status.Status == metav1.StatusFailure {
+		return apierrors.FromObject(&status)
+	}
+	return fmt.Errorf("%s %s: the server answered %d: %.200s", method, path, code, data)
+}
+
+// send encodes an object and sends it.
+func (c Client) send(ctx context.Context, method, path string, object, into any) error {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return c.do(ctx, method, path, "application/json", data, into)
+}
+
+// Leases is the API of the Leases of one namespace. It has the methods that lease.Client
+// asks for.
+type Leases struct {
+	client Client
+	path   string
+}
+
+// Get returns a Lease.
+func (l Leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	got := &coordinationv1.Lease{}
+	if err := l.client.do(ctx, http.MethodGet, l.path+"/"+url.PathEscape(name), "", nil, got); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// Create creates a Lease.
+func (l Leases) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	got := &coordinationv1.Lease{}
+	if err := l.client.send(ctx, http.MethodPost, l.path, lease, got); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// Update replaces a Lease.
+func (l Leases) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	got := &coordinationv1.Lease{}
+	if err := l.client.send(ctx, http.MethodPut, l.path+"/"+url.PathEscape(lease.Name), lease, got); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// Nodes is the API of the Nodes. It has the methods that nodestatus.Client asks for.
+type Nodes struct{ client Client }
+
+const nodesPath = "/api/v1/nodes"
+
+// Get returns a Node.
+func (n Nodes) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Node, error) {
+	path := nodesPath + "/" + url.PathEscape(name)
+	if opts.ResourceVersion != "" {
+		path += "?resourceVersion=" + url.QueryEscape(opts.ResourceVersion)
+	}
+	got := &corev1.Node{}
+	if err := n.client.do(ctx, http.MethodGet, path, "", nil, got); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// Create creates a Node.
+func (n Nodes) Create(ctx context.Context, node *corev1.Node, _ metav1.CreateOptions) (*corev1.Node, error) {
+	got := &corev1.Node{}
+	if err := n.client.send(ctx, http.MethodPost, nodesPath, node, got); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// Patch changes a Node, or its subresource.
+func (n Nodes) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string) (*corev1.Node, error) {
+	path := nodesPath + "/" + url.PathEscape(name)
+	for _, s := range subresources {
+		path += "/" + s
+	}
+	got := &corev1.Node{}
+	if err := n.client.do(ctx, http.MethodPatch, path, string(kind), data, got); err != nil {
+		return nil, err
+	}
+	return got, nil
+}
