@@ -136,11 +136,12 @@ func readyHere(c []candidate) bool {
 	return slices.ContainsFunc(c, func(e candidate) bool { return e.flags.has(ready | local) })
 }
 
-// servingOf returns the addresses that serve: before if it has the same.
+// servingOf returns the addresses that serve, or are ready because their Service
+// publishes what does not: before if it has the same.
 func servingOf(before []netip.AddrPort, c []candidate) []netip.AddrPort {
 	out := make([]netip.AddrPort, 0, len(c))
 	for _, e := range c {
-		if e.flags.has(serving) {
+		if e.flags.has(serving) || e.flags.has(ready) {
 			out = append(out, e.addr)
 		}
 	}

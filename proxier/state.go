@@ -157,8 +157,8 @@ type ServicePort struct {
 	// LocalDraining tells that no endpoint of this node is ready and that Local are
 	// those that shut down but still serve: a load balancer should pass the node over.
 	LocalDraining bool
-	// Serving are, for UDP alone, all endpoints that serve, whatever policy and
-	// topology say, sorted by address. Flows to others have nobody to answer them.
+	// Serving are, for UDP alone, all endpoints that serve or are ready, whatever
+	// policy and topology say, sorted by address. Flows to others have nobody to answer them.
 	Serving []netip.AddrPort
 	// HasEndpoints tells "no endpoint anywhere" (false: reject) from "none that
 	// this policy may use" (true: drop).

@@ -109,7 +109,7 @@ func expectPort(node proxier.Node, svc *corev1.Service, port corev1.ServicePort,
 		sp.Cluster = expectCluster(node, eps)
 	}
 	if sp.Key.Protocol == proxier.UDP {
-		for _, e := range endpoints(node, filter(eps, func(e placed) bool { return deref(e.Conditions.Serving, true) })) {
+		for _, e := range endpoints(node, filter(eps, func(e placed) bool { return isReady(e) || deref(e.Conditions.Serving, true) })) {
 			sp.Serving = append(sp.Serving, e.Addr)
 		}
 	}

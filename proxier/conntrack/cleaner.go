@@ -1,0 +1,218 @@
+package conntrack
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// Config configures a Cleaner. The zero value works.
+type Config struct {
+	// NetNS is the path of the network namespace to clean, such as /run/netns/node.
+	// Empty means that of the process.
+	NetNS string
+	// Observe is told of every search. Nil is off.
+	Observe func(Search)
+	// Log gets what Run does. Nil discards it.
+	Log *slog.Logger
+}
+
+// Search is one look for stale flows in one family.
+type Search struct {
+	Family proxier.Family
+	// Frontends is the number of frontends that were looked at; 0 means all.
+	Frontends int
+	// Seen is the number of flows that the kernel showed, Deleted that of those it
+	// was made to forget.
+	Seen, Deleted int
+	Took          time.Duration
+	// Err is what kept the search from its end. It is made again.
+	Err error
+}
+
+// pauseFactor is how many times as long as a search took the next one waits, and
+// minPause the least: searches of a large table take a fifth of a CPU at most.
+const (
+	pauseFactor = 4
+	minPause    = 50 * time.Millisecond
+	maxPause    = 30 * time.Second
+)
+
+// Cleaner deletes stale flows. It implements proxier.Follower.
+type Cleaner struct {
+	cfg  Config
+	wake chan struct{} // size 1, never closed
+
+	// mu guards what follows. It is not held while the kernel is asked.
+	mu      sync.Mutex
+	wanted  wanted
+	pending pending
+}
+
+var _ proxier.Follower = (*Cleaner)(nil)
+
+// New returns a Cleaner that touches nothing before Run.
+func New(cfg Config) (*Cleaner, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(Search) {}
+	}
+	return &Cleaner{cfg: cfg, wake: make(chan struct{}, 1), wanted: newWanted(), pending: newPending()}, nil
+}
+
+// Reset implements proxier.Follower. The first one has every flow looked at: those
+// of an earlier process may be stale.
+func (c *Cleaner) Reset(s *proxier.State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := c.wanted.ports == nil
+	c.wanted.reset(s, c.pending)
+	if first {
+		c.pending.everything()
+	}
+	c.wakeUpLocked()
+}
+
+// Applied implements proxier.Follower.
+func (c *Cleaner) Applied(d proxier.Delta) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range d.Remove {
+		c.wanted.remove(k, c.pending)
+	}
+	for _, p := range d.Update {
+		c.wanted.put(p, c.pending)
+	}
+	c.wakeUpLocked()
+}
+
+func (c *Cleaner) wakeUpLocked() {
+	if c.pending.empty() {
+		return
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run deletes stale flows until ctx ends, and then returns nil. What fails is
+// logged and tried again.
+func (c *Cleaner) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.wake: // flows may be stale
+		}
+		begin := time.Now()
+		failed := !c.clean(ctx)
+		pause := min(max(pauseFactor*time.Since(begin), minPause), maxPause)
+		if failed {
+			pause = max(pause, time.Second)
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// clean makes the searches that are pending and returns whether they succeeded;
+// those that did not are pending again.
+func (c *Cleaner) clean(ctx context.Context) bool {
+	c.mu.Lock()
+	todo := c.pending
+	c.pending = newPending()
+	c.mu.Unlock()
+	ok := true
+	for f, frontends := range todo {
+		s := Search{Family: f, Frontends: len(frontends)}
+		begin := time.Now()
+		s.Seen, s.Deleted, s.Err = c.search(ctx, f, frontends)
+		s.Took = time.Since(begin)
+		if ctx.Err() != nil {
+			return false
+		}
+		c.cfg.Observe(s)
+		if s.Err != nil {
+			ok = false
+			c.cfg.Log.Warn("stale flows may be left", "family", f, "err", s.Err)
+			c.mu.Lock()
+			c.pending.addAll(f, frontends)
+			c.wakeUpLocked()
+			c.mu.Unlock()
+		} else if s.Deleted > 0 {
+			c.cfg.Log.Debug("stale flows deleted", "family", f, "deleted", s.Deleted, "seen", s.Seen, "took", s.Took)
+		}
+	}
+	return ok
+}
+
+// maxFiltered is up to how many frontends the kernel is asked about one by one. Each
+// is a walk of the kernel over its table, without copying what does not match.
+const maxFiltered = 8
+
+// search deletes the stale flows of these frontends; of all, if there are none.
+func (c *Cleaner) search(ctx context.Context, f proxier.Family, frontends map[frontend]bool) (seen, deleted int, err error) {
+	k, err := dial(c.cfg.NetNS)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer k.close()
+	local, err := k.localAddrs(ctx, f)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list the addresses of the node: %w", err)
+	}
+	filters := []frontend{{}}
+	if n := len(frontends); n > 0 && n <= maxFiltered {
+		filters = filters[:0]
+		for at := range frontends {
+			filters = append(filters, at)
+		}
+	}
+	for _, filter := range filters {
+		n, err := k.flows(ctx, f, filter, func(all []flow) error {
+			stale := c.stale(f, all, frontends, local)
+			deleted += len(stale)
+			return k.forget(ctx, f, stale)
+		})
+		seen += n
+		if err != nil {
+			return seen, deleted, fmt.Errorf("search the connection table: %w", err)
+		}
+	}
+	return seen, deleted, nil
+}
+
+// stale returns those of all that lead nowhere.
+func (c *Cleaner) stale(f proxier.Family, all []flow, frontends map[frontend]bool, local map[netip.Addr]bool) []flow {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []flow
+	for _, fl := range all {
+		at := frontend{addr: fl.dst.Addr(), port: fl.dst.Port()}
+		serving, known := c.wanted.at(f, at)
+		if !known && !frontends[at] && local[at.addr] {
+			at.addr = netip.Addr{}
+			serving, known = c.wanted.at(f, at)
+		}
+		asked := len(frontends) == 0 || frontends[at]
+		switch {
+		case !asked:
+		case known && !serving[fl.from], !known && len(frontends) > 0 && fl.from != fl.dst:
+			out = append(out, fl)
+		}
+	}
+	return out
+}
