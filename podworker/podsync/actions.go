@@ -88,6 +88,9 @@ type Dead struct {
 	Attempt  uint32
 	// KeepLogs leaves the logs of the run: the number of the next one is known from them.
 	KeepLogs bool
+	// Backoff is the crash back-off of the next run, when the record of it goes with
+	// this one.
+	Backoff time.Duration
 }
 
 // Empty reports whether there is nothing to do now.

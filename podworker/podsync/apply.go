@@ -28,11 +28,24 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 			return errs
 		}
 	}
-	stuck, errs := s.stopContainers(ctx, pod, r, a.Stop, func(stop *Stop) time.Duration { return stopGrace(pod, stop) })
-	errs = append(errs, s.remove(ctx, pod, a)...)
+	st := stopper{syncer: s, pod: pod, record: r, seen: seen, left: func(stop *Stop) time.Duration { return stopGrace(pod, stop) }}
+	stuck, errs := st.stop(ctx, a.Stop)
+	if a.RestartAll && len(errs) > 0 {
+		return errs // those that asked for it go last
+	}
+	errs = append(errs, s.remove(ctx, pod, r, a)...)
+	errs = append(errs, s.resize(ctx, pod, r, a)...)
+	starts := startable(a.Start, stuck)
+	if !a.NewSandbox && len(starts) == 0 {
+		return errs
+	}
+	leave, err := s.starts.enter(ctx, pod, &r.turn)
+	if err != nil {
+		return append(errs, err)
+	}
+	defer leave()
 	id := a.SandboxID
 	if a.NewSandbox {
-		var err error
 		if id, err = s.runSandbox(ctx, pod, a.Attempt); err != nil {
 			return append(errs, err)
 		}
@@ -40,12 +53,12 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 			return append(errs, err)
 		}
 	}
-	starts := startable(a.Start, stuck)
 	if len(starts) == 0 {
 		return errs
 	}
-	b := batch{syncer: s, pod: pod, record: r, sandboxID: id}
-	return append(errs, b.startAll(ctx, seen, starts)...)
+	b := batch{syncer: s, pod: pod, record: r, sandboxID: id, seen: seen}
+	s.meanwhile(ctx, pod, r, func() { errs = append(errs, b.startAll(ctx, starts)...) })
+	return errs
 }
 
 // startable leaves out the containers of which an earlier run could not be stopped:
@@ -55,11 +68,17 @@ func startable(starts []Start, stuck map[string]bool) []Start {
 }
 
 // remove removes the dead containers and old sandboxes of a plan.
-func (s *Syncer) remove(ctx context.Context, pod *corev1.Pod, a *Actions) []error {
+func (s *Syncer) remove(ctx context.Context, pod *corev1.Pod, r *record, a *Actions) []error {
 	var errs []error
 	for _, d := range a.RemoveContainers {
 		if err := s.removeContainer(ctx, s.cfg.Node.LogDir(pod), d); err != nil {
 			errs = append(errs, err)
+			if a.RestartAll {
+				return errs // those that asked for it go last
+			}
+		}
+		if d.Backoff > 0 {
+			r.setStep(d.Name, d.Backoff)
 		}
 	}
 	for _, id := range a.RemoveSandboxes {
@@ -76,8 +95,8 @@ func (s *Syncer) removeContainer(ctx context.Context, logDir string, d Dead) err
 		return fmt.Errorf("remove container %s (%s): %w", d.Name, d.ID, err)
 	}
 	s.unlinkLogs(d.ID)
-	if !isPathElement(d.Name) {
-		return nil // a label of the runtime, which nobody checked
+	if d.KeepLogs || !isPathElement(d.Name) {
+		return nil // or a label of the runtime, which nobody checked
 	}
-	return removeLogs(filepath.Join(logDir, d.Name), d.Attempt)
+	return s.removeLogs(filepath.Join(logDir, d.Name), d.Attempt)
 }

@@ -38,14 +38,8 @@ func (b backoff) step(run *podstatus.Instance) time.Duration {
 	if run.Step >= 0 {
 		return min(run.Step, b.limit)
 	}
-	return b.guess(run.RestartCount)
-}
-
-// guess returns the wait after the end of a run that so many went before, as if all
-// had been short.
-func (b backoff) guess(runs int32) time.Duration {
 	step := time.Duration(0)
-	for range runs {
+	for range run.RestartCount {
 		if step == b.limit {
 			break
 		}

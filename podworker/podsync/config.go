@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,11 +29,18 @@ type Config struct {
 	LogLinks string
 	// MaxBackoff is the longest crash back-off; 0: 5 minutes, the largest value.
 	MaxBackoff time.Duration
+	// Limits bound what the node does and keeps.
+	Limits Limits
 	// TakeOver allows to stop and to remove what another agent made although no
 	// source names its pod.
 	TakeOver bool
+	// Can is what the rest of the agent does for pods. What a Syncer does itself, and
+	// with its Parts, is known without. Fields that need anything else refuse the pod.
+	Can podspec.Ability
 	// Prober has the results of probes. With nil, pods with probes are refused.
 	Prober podstatus.Prober
+	// Parts are those who do what a Syncer does not do by itself.
+	Parts Parts
 	// Cgroups removes the cgroup of a pod that has ended; nil: it is left to the
 	// runtime. See [CgroupDirs].
 	Cgroups Cgroups
@@ -47,10 +52,49 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// Limits bound what a Syncer does and keeps. The zero value has the defaults.
+type Limits struct {
+	// Starts is how many pods are being started at the same time, critical ones first,
+	// then those that have waited longest, so that of many pods the first are ready
+	// long before the last; 0: two per CPU and at least four. A start that takes over
+	// three seconds, as one that pulls an image, makes way for the next.
+	Starts int
+	// DeadPerContainer is how many dead runs of each container are kept for their logs;
+	// 0: one, as in the kubelet.
+	DeadPerContainer int
+}
+
+// Parts are those who do what a Syncer does not do by itself. All may be nil.
+type Parts struct {
+	// Images has the images of containers on the node. nil: they are pulled through the
+	// runtime without credentials, with back-off and events.
+	Images Images
+	// PodCgroups makes and removes the cgroups of pods. nil: the runtime makes them.
+	PodCgroups PodCgroups
+	// Mounts does bind mounts and file systems in memory. nil: pods that need some are
+	// refused.
+	Mounts Mounts
+	// Resizer is asked before the resources of a running pod change. nil: every change
+	// is accepted.
+	Resizer Resizer
+	// Grant returns what a pod is given for its life, such as the handler of its
+	// runtime class; it returns the same each time. nil: nothing.
+	Grant func(ctx context.Context, pod *corev1.Pod) (podspec.Grant, error)
+	// References returns what the variables of a pod refer to. nil: nothing.
+	References func(pod *corev1.Pod) podspec.References
+	// HTTP sends the requests of hooks. nil: a client that trusts every certificate.
+	HTTP Doer
+	// Acknowledged reports whether the final status of a pod is where it has to be, so
+	// that the last traces of its containers may go. nil: always.
+	Acknowledged func(uid types.UID) bool
+}
+
 func (c *Config) validate() error {
 	switch {
 	case c.Node.Instance == "":
 		return errors.New("Config.Node.Instance is empty, want the id of this agent")
+	case c.Limits.Starts < 0, c.Limits.DeadPerContainer < 0:
+		return fmt.Errorf("Config.Limits is %+v, want no negative numbers", c.Limits)
 	case c.MaxBackoff < 0, c.MaxBackoff > maxBackoff:
 		return fmt.Errorf("Config.MaxBackoff is %s, want at most %s", c.MaxBackoff, maxBackoff)
 	case c.Node.Root != "" && !filepath.IsAbs(c.Node.Root), c.Node.Logs != "" && !filepath.IsAbs(c.Node.Logs):
@@ -65,6 +109,8 @@ type Syncer struct {
 	conditions conditions // nil if the runtime does not tell
 	cfg        Config
 	log        *slog.Logger
+	starts     *gate
+	disk       disk
 
 	// mu guards pods, never the records in it.
 	mu   sync.Mutex
@@ -74,7 +120,10 @@ type Syncer struct {
 var _ podworker.Syncer = (*Syncer)(nil)
 
 // New returns a Syncer for a runtime. It does nothing yet.
-func New(rt Runtime, cfg Config) (*Syncer, error) {
+func New(rt Runtime, cfg Config) (*Syncer, error) { return newWith(rt, cfg, localDisk{}) }
+
+// newWith is New with the disk handed in.
+func newWith(rt Runtime, cfg Config, d disk) (*Syncer, error) {
 	if rt == nil {
 		return nil, errors.New("podsync: New needs a Runtime")
 	}
@@ -90,115 +139,29 @@ func New(rt Runtime, cfg Config) (*Syncer, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Syncer{runtime: rt, cfg: cfg, log: cfg.Log, pods: map[types.UID]*record{}}
+	if cfg.Parts.HTTP == nil {
+		cfg.Parts.HTTP = hookClient()
+	}
+	s := &Syncer{runtime: rt, cfg: cfg, log: cfg.Log, starts: newGate(cfg.Limits.Starts), disk: d, pods: map[types.UID]*record{}}
 	s.conditions, _ = rt.(conditions)
 	return s, nil
 }
 
-// record is what is remembered of one pod between calls. It belongs to the one
-// call that is out for the pod, so it needs no lock. Losing it costs no restart.
-type record struct {
-	// status is the last one published.
-	status *corev1.PodStatus
-	// checked is the pod last checked for fields that are not honoured.
-	checked *corev1.Pod
-	refusal error
-	// waiting has why containers could not be started, by name.
-	waiting map[string]podstatus.Waiting
-	// failedStarts has created containers that would not start, by id.
-	failedStarts map[string]bool
-	// pulls has the back-off of failed pulls, by image.
-	pulls map[string]pull
-	// told has, by kind of event, whom it was sent about and must not be again.
-	told map[string]map[string]bool
-	// badSandbox is when a sandbox was made that cannot be used; zero after a good one.
-	badSandbox time.Time
-	// stopping is when the first attempt to stop the pod that has not succeeded yet
-	// began.
-	stopping time.Time
-	// end is how the pod was told to end.
-	end podstatus.End
-	// over is true once the pod was cleaned up.
-	over bool
-}
-
-// record returns the record of a pod, a new one at first.
-func (s *Syncer) record(pod *corev1.Pod) *record {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, ok := s.pods[pod.UID]
-	if !ok {
-		r = &record{
-			waiting:      map[string]podstatus.Waiting{},
-			failedStarts: map[string]bool{},
-			pulls:        map[string]pull{},
-			told:         map[string]map[string]bool{},
+// can returns what is done for pods by the Syncer and by those it was given.
+func (c *Config) can() podspec.Ability {
+	can := c.Can | podspec.InitContainers | podspec.EphemeralContainers | podspec.Hooks | podspec.Deadlines | podspec.RestartRules
+	for _, part := range []struct {
+		has bool
+		can podspec.Ability
+	}{
+		{has: c.Prober != nil, can: podspec.Probes},
+		{has: c.Parts.Mounts != nil, can: podspec.SubPaths | podspec.MemoryVolumes},
+		{has: c.Parts.PodCgroups != nil, can: podspec.PodCgroups},
+		{has: c.Parts.References != nil, can: podspec.ReferencedObjects},
+	} {
+		if part.has {
+			can |= part.can
 		}
-		if pod.Status.Phase != "" {
-			r.status = pod.Status.DeepCopy()
-		}
-		s.pods[pod.UID] = r
 	}
-	return r
-}
-
-// drop forgets the record of a pod.
-func (s *Syncer) drop(uid types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.pods, uid)
-}
-
-// once reports whether an event of a kind is the first about its subject.
-func (r *record) once(kind, subject string) bool {
-	if r.told[kind][subject] {
-		return false
-	}
-	if r.told[kind] == nil {
-		r.told[kind] = map[string]bool{}
-	}
-	r.told[kind][subject] = true
-	return true
-}
-
-// Kinds of events that are sent once: about a container by id, about a field, or
-// about what the network lacks.
-const (
-	toldKilling = "killing"
-	toldBackoff = "back-off"
-	toldField   = "field"
-	toldNetwork = "network"
-)
-
-// prune forgets what was remembered of containers that are gone.
-func (r *record) prune(seen *podstatus.Observed) {
-	gone := func(id string, _ bool) bool {
-		return !slices.ContainsFunc(seen.Containers, func(c podstatus.Instance) bool { return c.ID == id })
-	}
-	maps.DeleteFunc(r.failedStarts, gone)
-	maps.DeleteFunc(r.told[toldKilling], gone)
-	maps.DeleteFunc(r.told[toldBackoff], gone)
-}
-
-// callGrace is how long a call that must not be torn is given to end by itself
-// after its pod has been told to stop.
-const callGrace = 3 * time.Second
-
-// finishing returns a context for calls such as RunPodSandbox whose effect would be
-// lost if they were cut off at once: it outlives ctx by callGrace.
-func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(callGrace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-out.Done():
-		}
-	})
-	return out, func() {
-		stop()
-		cancel()
-	}
+	return can
 }

@@ -65,19 +65,27 @@ func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
 	if err := s.mayForget(uid, seen); err != nil {
 		return err
 	}
+	if ack := s.cfg.Parts.Acknowledged; ack != nil && !ack(uid) {
+		return fmt.Errorf("forget pod %s: %w", uid, ErrNotAcknowledged)
+	}
 	errs := []error{s.forgetRuntime(ctx, uid, seen)}
 	if errs[0] == nil {
-		errs = append(errs, s.removeLogDirs(uid), s.removePodDir(uid))
-		for _, class := range []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort} {
-			errs = append(errs, s.removeCgroup(ctx, uid, class))
-		}
+		errs = append(errs, s.removeLogDirs(uid), s.removePodDir(ctx, uid))
+		errs = append(errs, s.removeCgroup(ctx, uid, corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("forget pod %s: %w", uid, err)
 	}
+	if s.cfg.Parts.Images != nil {
+		s.cfg.Parts.Images.Forget(uid)
+	}
 	s.drop(uid)
 	return nil
 }
+
+// ErrNotAcknowledged says that the last traces of a pod are kept because its final
+// status is not yet where it has to be, see [Parts].
+var ErrNotAcknowledged = errors.New("its final status was not acknowledged")
 
 // mayForget refuses what another agent made, unless this one ran the pod.
 func (s *Syncer) mayForget(uid types.UID, seen *podstatus.Observed) error {

@@ -61,6 +61,33 @@ func (b *batch) ensureImage(ctx context.Context, c *corev1.Container) (image, *s
 	return b.pull(ctx, c, spec)
 }
 
+// image has the image of a container on the node.
+func (b *batch) image(ctx context.Context, c *corev1.Container) (image, *startError) {
+	images := b.syncer.cfg.Parts.Images
+	if images == nil {
+		return b.ensureImage(ctx, c)
+	}
+	found, err := images.ForContainer(ctx, b.pod, c, b.config)
+	if err != nil {
+		return image{}, imageError(err)
+	}
+	return fromStatus(found), nil
+}
+
+// imageError takes from an error what it says of itself.
+func imageError(err error) *startError {
+	failure := &startError{reason: reasonPull, err: err}
+	var reason interface{ WaitingReason() string }
+	if errors.As(err, &reason) {
+		failure.reason = reason.WaitingReason()
+	}
+	var after interface{ RetryAfter() time.Duration }
+	if errors.As(err, &after) {
+		failure.after = after.RetryAfter()
+	}
+	return failure
+}
+
 // inspect returns the image if the node has it, nil if not.
 func (b *batch) inspect(ctx context.Context, c *corev1.Container, spec *runtimeapi.ImageSpec) (*runtimeapi.Image, *startError) {
 	resp, err := b.syncer.runtime.ImageStatus(ctx, spec, false)

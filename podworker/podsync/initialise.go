@@ -177,6 +177,7 @@ func (p *planner) restartAll() bool {
 		d.KeepLogs = true
 		switch {
 		case p.asksForAll(*run):
+			_, d.Backoff = p.backoff.next(run)
 			asked = append(asked, d)
 		case kind == Regular:
 			regular = append(regular, d)

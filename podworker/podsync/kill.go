@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
@@ -39,6 +41,9 @@ func period(seconds int64) time.Duration {
 // stopGrace returns the grace of one container: a probe that is the reason may have
 // its own.
 func stopGrace(pod *corev1.Pod, stop *Stop) time.Duration {
+	if stop.AtOnce {
+		return 0
+	}
 	if !stop.Failed || pod.DeletionGracePeriodSeconds != nil {
 		return grace(pod)
 	}
@@ -46,43 +51,123 @@ func stopGrace(pod *corev1.Pod, stop *Stop) time.Duration {
 	if c == nil {
 		return grace(pod)
 	}
-	probe := c.LivenessProbe
-	if stop.Probe == podstatus.Startup {
-		probe = c.StartupProbe
-	}
+	probe := probeOf(c, stop.Probe)
 	if probe == nil || probe.TerminationGracePeriodSeconds == nil {
 		return grace(pod)
 	}
 	return period(*probe.TerminationGracePeriodSeconds)
 }
 
-// stopContainers stops containers in parallel and returns the names of those that
-// may still run, and what failed.
-func (s *Syncer) stopContainers(ctx context.Context, pod *corev1.Pod, r *record, stops []Stop, left func(*Stop) time.Duration) (map[string]bool, []error) {
-	errs := make([]error, len(stops))
-	var all sync.WaitGroup
-	for i := range stops {
-		stop := &stops[i]
-		if r.once(toldKilling, stop.ID) {
-			s.normal(pod, stop.Name, "Killing", stop.Message)
-		}
-		all.Go(func() {
-			seconds := int64(max(left(stop), minStop).Round(time.Second) / time.Second)
-			err := ignoreNotFound(s.runtime.StopContainer(ctx, stop.ID, seconds))
-			if err != nil {
-				errs[i] = fmt.Errorf("stop container %s of pod %s/%s: %w", stop.Name, pod.Namespace, pod.Name, err)
-			}
-		})
+// stopper stops containers of one pod, all at the same time: the hook before the end
+// of each and then the container share its grace period.
+type stopper struct {
+	syncer *Syncer
+	pod    *corev1.Pod
+	record *record
+	seen   *podstatus.Observed
+	// left returns how much time a container has.
+	left func(*Stop) time.Duration
+	// order has those that wait for others; nil: none does.
+	order *order
+}
+
+// stop stops containers and returns the names of those that may still run, and what
+// failed. Meanwhile the status of the pod is published.
+func (st *stopper) stop(ctx context.Context, stops []Stop) (map[string]bool, []error) {
+	stuck := map[string]bool{}
+	if len(stops) == 0 {
+		return stuck, nil
 	}
-	all.Wait()
-	stuck, failed := map[string]bool{}, []error(nil)
+	errs := make([]error, len(stops))
+	st.syncer.meanwhile(ctx, st.pod, st.record, func() {
+		var all sync.WaitGroup
+		for i := range stops {
+			all.Go(func() { errs[i] = st.one(ctx, &stops[i]) })
+		}
+		all.Wait()
+	})
+	var failed []error
 	for i, err := range errs {
 		if err != nil {
 			stuck[stops[i].Name] = true
-			failed = append(failed, err)
+			failed = append(failed, fmt.Errorf("stop container %s of pod %s/%s: %w", stops[i].Name, st.pod.Namespace, st.pod.Name, err))
 		}
 	}
 	return stuck, failed
+}
+
+// one stops one container.
+func (st *stopper) one(ctx context.Context, stop *Stop) (err error) {
+	defer func() { st.order.done(stop, err) }()
+	if st.record.once(toldKilling, stop.ID) {
+		st.syncer.normal(st.pod, stop.Name, "Killing", stop.Message)
+	}
+	left := st.left(stop)
+	until := time.Now().Add(left)
+	if left > 0 {
+		st.preStop(ctx, stop, left)
+	}
+	if left = time.Until(until); left > 0 {
+		if err := st.order.wait(ctx, stop.Name, left); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	seconds := int64(max(time.Until(until), minStop).Round(time.Second) / time.Second)
+	return ignoreNotFound(st.syncer.runtime.StopContainer(ctx, stop.ID, seconds))
+}
+
+// preStop runs the hook of a container that goes before its end, for as long as there
+// is time. It runs once, also when the stop has to be repeated.
+func (st *stopper) preStop(ctx context.Context, stop *Stop, left time.Duration) {
+	h := hook{syncer: st.syncer, pod: st.pod, container: stop.Name, id: stop.ID, ip: st.syncer.address(st.pod, st.seen)}
+	handler := st.handler(ctx, &h)
+	if handler == nil || !st.record.once(ranPreStop, stop.ID) {
+		return
+	}
+	short, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	// The text of the error may have what a server answered, which is not for everybody.
+	if err := h.run(short, handler); err != nil && short.Err() == nil {
+		st.syncer.warning(st.pod, stop.Name, "FailedPreStopHook", "PreStopHook failed")
+	}
+}
+
+// handler returns the preStop hook of a container by its spec or, where that is not
+// known any more, by what the runtime was told of it. It fills in the ports that the
+// hook may name.
+func (st *stopper) handler(ctx context.Context, h *hook) *corev1.LifecycleHandler {
+	if c := container(st.pod, h.container); c != nil {
+		h.ports = c.Ports
+		if c.Lifecycle == nil {
+			return nil
+		}
+		return c.Lifecycle.PreStop
+	}
+	handler, ports := st.syncer.remembered(ctx, h.id)
+	h.ports = ports
+	return handler
+}
+
+// remembered returns the preStop hook and the ports that a container was made with, as
+// the kubelet writes them down with the runtime. Without them there is no hook to run.
+func (s *Syncer) remembered(ctx context.Context, id string) (*corev1.LifecycleHandler, []corev1.ContainerPort) {
+	resp, err := s.runtime.ContainerStatus(ctx, id, false)
+	if err != nil {
+		return nil, nil
+	}
+	annotations := resp.GetStatus().GetAnnotations()
+	var handler corev1.LifecycleHandler
+	if json.Unmarshal([]byte(annotations[podspec.AnnotationPreStopHandler]), &handler) != nil {
+		return nil, nil
+	}
+	var ports []corev1.ContainerPort
+	if json.Unmarshal([]byte(annotations[podspec.AnnotationPorts]), &ports) != nil {
+		ports = nil
+	}
+	return &handler, ports
 }
 
 // killPod stops every container of the pod, then every sandbox. Stopping a sandbox
@@ -99,7 +184,8 @@ func (s *Syncer) killPod(ctx context.Context, pod *corev1.Pod, r *record, seen *
 			stops = append(stops, Stop{Name: c.Name, ID: c.ID, Message: "Stopping container " + c.Name})
 		}
 	}
-	_, errs := s.stopContainers(ctx, pod, r, stops, func(*Stop) time.Duration { return left })
+	st := stopper{syncer: s, pod: pod, record: r, seen: seen, left: func(*Stop) time.Duration { return left }, order: newOrder(pod, stops)}
+	_, errs := st.stop(ctx, stops)
 	if len(errs) == 0 || time.Since(r.stopping) > max(left, minStop) {
 		errs = append(errs, s.stopSandboxes(ctx, pod, seen)...)
 	}

@@ -47,7 +47,7 @@ func logNumber(name string) (uint32, bool) {
 }
 
 // removeLogs removes the logs of one run from the log directory of a container.
-func removeLogs(dir string, attempt uint32) error {
+func (s *Syncer) removeLogs(dir string, attempt uint32) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -58,7 +58,7 @@ func removeLogs(dir string, attempt uint32) error {
 	var errs []error
 	for _, e := range entries {
 		if n, ok := logNumber(e.Name()); ok && n == attempt && !e.IsDir() {
-			errs = append(errs, os.Remove(filepath.Join(dir, e.Name())))
+			errs = append(errs, s.disk.remove(filepath.Join(dir, e.Name())))
 		}
 	}
 	return errors.Join(errs...)
@@ -104,7 +104,7 @@ func (s *Syncer) unlinkLogs(id string) {
 	}
 	links, err := filepath.Glob(filepath.Join(s.cfg.LogLinks, "*-"+id+".log"))
 	for _, link := range links {
-		err = errors.Join(err, os.Remove(link))
+		err = errors.Join(err, s.disk.remove(link))
 	}
 	if err != nil {
 		s.log.Warn("link to container log not removed", "container", id, "err", err)

@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,25 +35,34 @@ func (e *volumeError) Error() string {
 func (e *volumeError) Unwrap() error { return e.err }
 
 // fulfil makes what a configuration relies on, in order.
-func fulfil(paths []podspec.Path) error {
+func (s *Syncer) fulfil(ctx context.Context, paths []podspec.Path) error {
 	for i := range paths {
 		p := &paths[i]
-		var err error
-		switch p.Kind {
-		case podspec.OwnDir:
-			err = ownDir(p)
-		case podspec.OwnFile:
-			err = ownFile(p)
-		case podspec.UserPath:
-			if err := userPath(p); err != nil {
-				return &volumeError{volume: p.Volume, err: err}
-			}
+		err := s.fulfilOne(ctx, p)
+		if err != nil && p.Volume != "" {
+			return &volumeError{volume: p.Volume, err: err}
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *Syncer) fulfilOne(ctx context.Context, p *podspec.Path) error {
+	mounts := s.cfg.Parts.Mounts
+	switch p.Kind {
+	case podspec.SubPath, podspec.MemoryDir:
+		switch {
+		case mounts == nil:
+			return errors.New("this agent mounts nothing")
+		case p.Kind == podspec.SubPath:
+			return mounts.Bind(ctx, p.Base, p.Sub, p.Path, p.Mode)
+		}
+		return mounts.Memory(ctx, p.Path, p.Size, p.Mode)
+	case podspec.OwnDir, podspec.OwnFile, podspec.UserPath:
+	}
+	return s.disk.make(p)
 }
 
 // ownDir makes a directory; its mode does not depend on the umask.
@@ -130,4 +140,11 @@ func typeOf(t corev1.HostPathType) (string, func(fs.FileMode) bool) {
 		return "block device", func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }
 	}
 	return "", nil
+}
+
+// podDirMode is the mode of the directory of a pod, as the kubelet makes it.
+const podDirMode = 0o750
+
+func podDir(path string) *podspec.Path {
+	return &podspec.Path{Kind: podspec.OwnDir, Path: path, Mode: podDirMode}
 }

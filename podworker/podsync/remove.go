@@ -18,11 +18,22 @@ import (
 )
 
 // removeVolumes removes the volumes of a pod that are directories of the agent.
-func (s *Syncer) removeVolumes(uid types.UID) error {
+func (s *Syncer) removeVolumes(ctx context.Context, uid types.UID) error {
 	if !isPathElement(uid) {
 		return nil // such a pod was refused and has none
 	}
-	return removeTree(s.cfg.Node.PodDir(uid), "volumes")
+	if err := s.unmount(ctx, uid); err != nil {
+		return err
+	}
+	return s.disk.removeTree(s.cfg.Node.PodDir(uid), "volumes")
+}
+
+// unmount undoes the mounts in the directory of a pod.
+func (s *Syncer) unmount(ctx context.Context, uid types.UID) error {
+	if s.cfg.Parts.Mounts == nil {
+		return nil
+	}
+	return s.cfg.Parts.Mounts.Unmount(ctx, s.cfg.Node.PodDir(uid))
 }
 
 // isPathElement reports whether a UID or a name from elsewhere names a directory of
@@ -32,8 +43,11 @@ func isPathElement[T ~string](name T) bool {
 }
 
 // removePodDir removes all the agent has on disk of a pod but its logs.
-func (s *Syncer) removePodDir(uid types.UID) error {
-	return removeTree(filepath.Dir(s.cfg.Node.PodDir(uid)), string(uid))
+func (s *Syncer) removePodDir(ctx context.Context, uid types.UID) error {
+	if err := s.unmount(ctx, uid); err != nil {
+		return err
+	}
+	return s.disk.removeTree(filepath.Dir(s.cfg.Node.PodDir(uid)), string(uid))
 }
 
 // removeLogDirs removes the logs of a pod. Their directory is named after its
@@ -46,7 +60,7 @@ func (s *Syncer) removeLogDirs(uid types.UID) error {
 	var errs []error
 	for _, e := range entries {
 		if parts := strings.SplitN(e.Name(), "_", 3); len(parts) == 3 && parts[2] == string(uid) {
-			errs = append(errs, removeTree(s.cfg.Node.Logs, e.Name()))
+			errs = append(errs, s.disk.removeTree(s.cfg.Node.Logs, e.Name()))
 		}
 	}
 	return errors.Join(errs...)
@@ -158,13 +172,26 @@ func whileBusy(ctx context.Context, remove func() error) error {
 	}
 }
 
-func (s *Syncer) removeCgroup(ctx context.Context, uid types.UID, class corev1.PodQOSClass) error {
-	if s.cfg.Cgroups == nil || !isPathElement(uid) {
+// removeCgroup removes the cgroup of a pod of one of these classes.
+func (s *Syncer) removeCgroup(ctx context.Context, uid types.UID, classes ...corev1.PodQOSClass) error {
+	if !isPathElement(uid) {
 		return nil
 	}
-	path := s.cfg.Node.Cgroups.Path(uid, class)
-	if err := s.cfg.Cgroups.RemoveCgroup(ctx, path); err != nil {
-		return fmt.Errorf("remove cgroup %s: %w", path, err)
+	if s.cfg.Parts.PodCgroups != nil {
+		if err := s.cfg.Parts.PodCgroups.RemovePod(ctx, uid); err != nil {
+			return fmt.Errorf("remove cgroup of pod %s: %w", uid, err)
+		}
+		return nil
 	}
-	return nil
+	if s.cfg.Cgroups == nil {
+		return nil
+	}
+	var errs []error
+	for _, class := range classes {
+		path := s.cfg.Node.Cgroups.Path(uid, class)
+		if err := s.cfg.Cgroups.RemoveCgroup(ctx, path); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", path, err))
+		}
+	}
+	return errors.Join(errs...)
 }

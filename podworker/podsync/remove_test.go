@@ -138,7 +138,7 @@ func TestLogsOfASimilarUID(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &Syncer{cfg: Config{Node: podspec.Node{Logs: dir}}}
+	s := &Syncer{disk: localDisk{}, cfg: Config{Node: podspec.Node{Logs: dir}}}
 	if err := s.removeLogDirs("b"); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,12 @@ package podsync
 
 import (
 	"context"
+	"io/fs"
+	"net/http"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -26,15 +31,24 @@ type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
 }
 
-// Images is what a Syncer needs of a runtime's images.
-type Images interface {
+// Commands is what a Syncer needs of running containers: to run the commands of hooks
+// in them, and to change what they have of the node. ExecSync with a timeout of 0 is
+// bounded by its context only; a command that ends with another exit code than 0 is an
+// error.
+type Commands interface {
+	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
+	UpdateContainerResources(ctx context.Context, containerID string, resources *runtimeapi.ContainerResources) error
+}
+
+// Pulls is what a Syncer without [Images] needs of a runtime's images.
+type Pulls interface {
 	ImageStatus(ctx context.Context, image *runtimeapi.ImageSpec, verbose bool) (*runtimeapi.ImageStatusResponse, error)
 	PullImage(ctx context.Context, image *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, podSandboxConfig *runtimeapi.PodSandboxConfig) (string, error)
 }
 
-// Runtime is a container runtime in its three roles. runtime.Client is one, and so
-// is a client of k8s.io/cri-client. Every call has to end in bounded time by itself,
-// as it does with these; a Syncer ends one early only when its context ends.
+// Runtime is a container runtime in its roles. runtime.Client is one, and so is a
+// client of k8s.io/cri-client. Every call has to end in bounded time by itself, as it
+// does with these; a Syncer ends one early only when its context ends.
 //
 // A Runtime that also has the method Status of CRI v1, as these have, is asked
 // whether its network is ready before a sandbox is made, and every second while it
@@ -42,10 +56,56 @@ type Images interface {
 type Runtime interface {
 	Sandboxes
 	Containers
-	Images
+	Commands
+	Pulls
 }
 
 // conditions is the ability of a runtime to say whether its network is ready.
 type conditions interface {
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
+}
+
+// Images has the images of containers on the node. runtime/images.Manager is one.
+type Images interface {
+	// ForContainer returns the image of a container once the node has it, however
+	// long that takes. It tells the user what it does by itself. An error with the
+	// methods WaitingReason() string and RetryAfter() time.Duration says what the
+	// status of the container shows and when it makes sense to try again.
+	ForContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, error)
+	// Forget drops what is remembered of a pod.
+	Forget(uid types.UID)
+}
+
+// PodCgroups makes the cgroups of pods, which hold their containers to the limits of
+// the whole pod.
+type PodCgroups interface {
+	// EnsurePod makes the cgroup of a pod, or sets the one it has to what the pod asks
+	// for.
+	EnsurePod(ctx context.Context, pod *corev1.Pod) error
+	// RemovePod removes it, and kills what is left in it. One that is not there is no
+	// error.
+	RemovePod(ctx context.Context, uid types.UID) error
+}
+
+// Mounts does what a pod needs of the mount table. podworker/volume.Mounter is one.
+type Mounts interface {
+	// Bind mounts sub, a path below base that leads out of it by no link, at target.
+	Bind(ctx context.Context, base, sub, target string, mode fs.FileMode) error
+	// Memory mounts a file system in memory; a size of 0 is half of the memory.
+	Memory(ctx context.Context, path string, size int64, mode fs.FileMode) error
+	// Unmount undoes every mount at or below dir.
+	Unmount(ctx context.Context, dir string) error
+}
+
+// Resizer decides whether the node can give a pod other resources than it has.
+type Resizer interface {
+	// Resize returns an empty reason to accept what the pod asks for now, or why not:
+	// corev1.PodReasonDeferred, and it is asked again later, or
+	// corev1.PodReasonInfeasible.
+	Resize(ctx context.Context, pod *corev1.Pod) (reason, message string)
+}
+
+// Doer sends the requests of HTTP hooks; *http.Client is one.
+type Doer interface {
+	Do(req *http.Request) (*http.Response, error)
 }

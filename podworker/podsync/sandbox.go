@@ -103,19 +103,27 @@ func (s *Syncer) networkProblem(ctx context.Context) string {
 
 // runSandbox makes the directories of the pod and runs a sandbox for it.
 func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
-	spec, err := podspec.Sandbox(pod, &s.cfg.Node, podspec.SandboxRun{Attempt: attempt})
+	grant, err := s.grant(ctx, pod)
+	if err != nil {
+		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
+		return "", err
+	}
+	spec, err := podspec.Sandbox(pod, &s.cfg.Node, podspec.SandboxRun{Attempt: attempt, Grant: grant})
 	if err != nil {
 		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return "", fmt.Errorf("configure sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	if err := fulfil(spec.Paths); err != nil {
+	if err := s.fulfil(ctx, spec.Paths); err != nil {
 		s.warning(pod, "", "Failed", fmt.Sprintf("error making pod data directories: %v", err))
 		return "", fmt.Errorf("make directories of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	if err := s.ensureCgroup(ctx, pod); err != nil {
+		return "", err
 	}
 	s.tellDNS(pod, spec.Cuts)
 	call, cancel := finishing(ctx)
 	defer cancel()
-	id, err := s.runtime.RunPodSandbox(call, spec.Config, "")
+	id, err := s.runtime.RunPodSandbox(call, spec.Config, grant.Handler.Name)
 	if isReserved(err) {
 		id, err = s.reservedSandbox(call, pod, attempt, err)
 	}
@@ -126,6 +134,18 @@ func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 		return "", fmt.Errorf("run sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return id, nil
+}
+
+// grant returns what the pod was given for its life.
+func (s *Syncer) grant(ctx context.Context, pod *corev1.Pod) (podspec.Grant, error) {
+	if s.cfg.Parts.Grant == nil {
+		return podspec.Grant{}, nil
+	}
+	g, err := s.cfg.Parts.Grant(ctx, pod)
+	if err != nil {
+		return podspec.Grant{}, fmt.Errorf("grant pod %s/%s its handler and users: %w", pod.Namespace, pod.Name, err)
+	}
+	return g, nil
 }
 
 func (s *Syncer) tellDNS(pod *corev1.Pod, cuts []string) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -22,23 +23,18 @@ type batch struct {
 	pod       *corev1.Pod
 	record    *record
 	sandboxID string
+	seen      *podstatus.Observed
 	ips       []string
+	grant     podspec.Grant
 	config    *runtimeapi.PodSandboxConfig
 }
 
 // startAll starts containers one after the other. A failure does not keep the next
-// from starting.
-func (b *batch) startAll(ctx context.Context, seen *podstatus.Observed, starts []Start) []error {
-	at := slices.IndexFunc(seen.Sandboxes, func(sb podstatus.Sandbox) bool { return sb.ID == b.sandboxID })
-	if at < 0 {
-		return []error{fmt.Errorf("start containers of pod %s/%s: the runtime does not list sandbox %s yet", b.pod.Namespace, b.pod.Name, b.sandboxID)}
+// from starting, unless an init container has to end before them.
+func (b *batch) startAll(ctx context.Context, starts []Start) []error {
+	if err := b.prepare(ctx); err != nil {
+		return []error{fmt.Errorf("start containers of pod %s/%s: %w", b.pod.Namespace, b.pod.Name, err)}
 	}
-	b.ips = seen.Sandboxes[at].IPs
-	spec, err := podspec.Sandbox(b.pod, &b.syncer.cfg.Node, podspec.SandboxRun{Attempt: seen.Sandboxes[at].Attempt})
-	if err != nil {
-		return []error{fmt.Errorf("configure sandbox of pod %s/%s: %w", b.pod.Namespace, b.pod.Name, err)}
-	}
-	b.config = spec.Config
 	var errs []error
 	for i := range starts {
 		if ctx.Err() != nil {
@@ -46,9 +42,31 @@ func (b *batch) startAll(ctx context.Context, seen *podstatus.Observed, starts [
 		}
 		if err := b.start(ctx, &starts[i]); err != nil {
 			errs = append(errs, err)
+			if starts[i].Kind == Init {
+				return errs
+			}
 		}
 	}
 	return errs
+}
+
+// prepare finds the sandbox and what it was configured with.
+func (b *batch) prepare(ctx context.Context) error {
+	at := slices.IndexFunc(b.seen.Sandboxes, func(sb podstatus.Sandbox) bool { return sb.ID == b.sandboxID })
+	if at < 0 {
+		return fmt.Errorf("the runtime does not list sandbox %s yet", b.sandboxID)
+	}
+	b.ips = b.seen.Sandboxes[at].IPs
+	var err error
+	if b.grant, err = b.syncer.grant(ctx, b.pod); err != nil {
+		return err
+	}
+	spec, err := podspec.Sandbox(b.pod, &b.syncer.cfg.Node, podspec.SandboxRun{Attempt: b.seen.Sandboxes[at].Attempt, Grant: b.grant})
+	if err != nil {
+		return fmt.Errorf("configure sandbox: %w", err)
+	}
+	b.config = spec.Config
+	return nil
 }
 
 // start starts one container and records why it could not.
@@ -56,43 +74,35 @@ func (b *batch) start(ctx context.Context, st *Start) error {
 	c := container(b.pod, st.Name)
 	var failure *startError
 	if st.ID != "" {
-		failure = b.run(ctx, c, st.ID, st.Attempt)
+		failure = b.begin(ctx, c, st.ID, st.Attempt)
 	} else {
 		failure = b.create(ctx, c, st)
 	}
 	if failure == nil {
-		delete(b.record.waiting, c.Name)
+		b.record.runs(c.Name)
 		return nil
 	}
 	failure.container = c.Name
 	if ctx.Err() != nil {
 		return fmt.Errorf("pod %s/%s: %w", b.pod.Namespace, b.pod.Name, failure)
 	}
-	b.record.waiting[c.Name] = podstatus.Waiting{Reason: failure.reason, Message: failure.err.Error()}
+	b.record.wait(c.Name, podstatus.Waiting{Reason: failure.reason, Message: failure.err.Error()})
 	return fmt.Errorf("pod %s/%s: %w", b.pod.Namespace, b.pod.Name, failure)
 }
 
 // create makes a new container and starts it.
 func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *startError {
-	s := b.syncer
-	image, failure := b.ensureImage(ctx, c)
+	image, failure := b.image(ctx, c)
 	if failure != nil {
 		return failure
 	}
-	attempt := st.Attempt
-	if st.First {
-		n, err := nextLogNumber(filepath.Join(s.cfg.Node.LogDir(b.pod), c.Name))
-		if err != nil {
-			return b.fail(ctx, c, reasonConfig, err)
-		}
-		attempt = n
+	run, err := b.run(c, st, image)
+	if err != nil {
+		return b.fail(ctx, c, reasonConfig, err)
 	}
-	spec, err := podspec.Container(b.pod, c, &s.cfg.Node, podspec.Run{
-		Attempt: attempt, Backoff: st.Backoff, ImageRef: image.ref, ImageUser: image.user,
-		PodIPs: b.podIPs(), MessageFile: randomName(),
-	})
+	spec, err := podspec.Container(b.pod, c, &b.syncer.cfg.Node, run)
 	if err == nil {
-		err = fulfil(spec.Paths)
+		err = b.syncer.fulfil(ctx, spec.Paths)
 	}
 	if err != nil {
 		if failed, ok := errors.AsType[*volumeError](err); ok {
@@ -105,7 +115,49 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 		return b.fail(ctx, c, reasonCreate, err)
 	}
 	b.normal(c, "Created", "Container created")
-	return b.run(ctx, c, id, attempt)
+	return b.begin(ctx, c, id, run.Attempt)
+}
+
+// run says which run of a container is made. When the runtime knows of no earlier one
+// the logs may, and their numbers go on.
+func (b *batch) run(c *corev1.Container, st *Start, image image) (podspec.Run, error) {
+	run := podspec.Run{
+		Attempt: st.Attempt, Backoff: st.Backoff, ImageRef: image.ref, ImageUser: image.user,
+		PodIPs: b.podIPs(), MessageFile: randomName(), Grant: b.grant,
+	}
+	if st.First {
+		n, err := nextLogNumber(filepath.Join(b.syncer.cfg.Node.LogDir(b.pod), c.Name))
+		if err != nil {
+			return podspec.Run{}, err
+		}
+		run.Attempt = n
+		run.Backoff = b.record.step(c.Name)
+	}
+	if b.syncer.cfg.Parts.References != nil {
+		run.References = b.syncer.cfg.Parts.References(b.pod)
+	}
+	if st.Kind == Ephemeral {
+		target, err := b.target(c.Name)
+		if err != nil {
+			return podspec.Run{}, err
+		}
+		run.Target = target
+	}
+	return run, nil
+}
+
+// target returns the container whose processes an ephemeral one is to see.
+func (b *batch) target(name string) (string, error) {
+	at := slices.IndexFunc(b.pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool { return c.Name == name })
+	if at < 0 || b.pod.Spec.EphemeralContainers[at].TargetContainerName == "" {
+		return "", nil
+	}
+	target := b.pod.Spec.EphemeralContainers[at].TargetContainerName
+	run := b.seen.Newest(target)
+	if run == nil || run.State != podstatus.StateRunning {
+		return "", fmt.Errorf("unable to find target container %q: it does not run", target)
+	}
+	return run.ID, nil
 }
 
 func (b *batch) createContainer(ctx context.Context, config *runtimeapi.ContainerConfig) (string, error) {
@@ -142,17 +194,51 @@ func (b *batch) reservedContainer(ctx context.Context, config *runtimeapi.Contai
 	return "", cause
 }
 
-// run starts a created container.
-func (b *batch) run(ctx context.Context, c *corev1.Container, id string, attempt uint32) *startError {
-	call, cancel := finishing(ctx)
-	defer cancel()
-	if err := b.syncer.runtime.StartContainer(call, id); err != nil {
-		b.record.failedStarts[id] = true
+// begin starts a created container and runs its postStart hook.
+func (b *batch) begin(ctx context.Context, c *corev1.Container, id string, attempt uint32) *startError {
+	hooked := c.Lifecycle != nil && c.Lifecycle.PostStart != nil
+	if hooked {
+		b.record.hook(id, true)
+		defer b.record.hook(id, false)
+	}
+	if err := b.startContainer(ctx, id); err != nil {
+		b.record.failStart(id)
 		return b.fail(ctx, c, reasonRunContainer, err)
 	}
 	b.normal(c, "Started", "Container started")
 	b.syncer.linkLog(b.pod, c.Name, id, attempt)
-	return nil
+	if !hooked {
+		return nil
+	}
+	return b.postStart(ctx, c, id)
+}
+
+func (b *batch) startContainer(ctx context.Context, id string) error {
+	call, cancel := finishing(ctx)
+	defer cancel()
+	return b.syncer.runtime.StartContainer(call, id)
+}
+
+// postStart runs the hook of a container that has just been started. Until it returns
+// nothing else of the pod starts; if it fails, the container is stopped.
+func (b *batch) postStart(ctx context.Context, c *corev1.Container, id string) *startError {
+	s := b.syncer
+	h := hook{syncer: s, pod: b.pod, container: c.Name, id: id, ports: c.Ports}
+	if ips := b.podIPs(); len(ips) > 0 {
+		h.ip = ips[0]
+	}
+	err := h.run(ctx, c.Lifecycle.PostStart)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil { // the pod is told to stop, and its containers with it
+		return &startError{reason: reasonPostStart, err: ctx.Err()}
+	}
+	// The text of the error may have what a server answered, which is not for everybody.
+	b.warning(c, "FailedPostStartHook", "PostStartHook failed")
+	stop := Stop{Name: c.Name, ID: id, Message: "FailedPostStartHook"}
+	st := stopper{syncer: s, pod: b.pod, record: b.record, seen: b.seen, left: func(*Stop) time.Duration { return grace(b.pod) }}
+	return &startError{reason: reasonPostStart, err: errors.Join(err, st.one(ctx, &stop))}
 }
 
 func (b *batch) normal(c *corev1.Container, reason, message string) {

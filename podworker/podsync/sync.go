@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +40,22 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	if err := s.check(pod, r); err != nil {
 		return s.refuse(pod, r, seen, err)
 	}
-	return s.rounds(ctx, pod, r, seen)
+	left, limited := deadline(pod, r.status, time.Now())
+	if limited && left <= 0 {
+		return s.expire(pod, r), nil
+	}
+	pod, again, err := s.allocate(ctx, pod, r, seen)
+	if err != nil {
+		return podworker.Outcome{}, err
+	}
+	out, err := s.rounds(ctx, pod, r, seen)
+	if limited && !out.Terminal {
+		out, err = inTime(out, err, left)
+	}
+	if again > 0 && !out.Terminal {
+		out, err = inTime(out, err, again)
+	}
+	return out, err
 }
 
 // rounds plans and applies until there is nothing to do. No round does again what
@@ -47,7 +63,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 // Sync sees to it.
 func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed) (podworker.Outcome, error) {
 	var last Actions
-	for range maxRounds {
+	for range maxRounds + len(pod.Spec.InitContainers) {
 		actions := s.plan(pod, r, seen)
 		if st := s.publish(pod, r, seen, &actions); podstatus.IsTerminal(st.Phase) {
 			return podworker.Outcome{Terminal: true}, nil
@@ -102,10 +118,8 @@ func (s *Syncer) life(ctx context.Context, pod *corev1.Pod) (*record, error) {
 
 // plan makes a plan and takes its waits into the record, for the status.
 func (s *Syncer) plan(pod *corev1.Pod, r *record, seen *podstatus.Observed) Actions {
-	actions := Plan(pod, seen, Inputs{
-		Now: time.Now(), Prober: s.cfg.Prober, FailedStarts: r.failedStarts, MaxBackoff: s.cfg.MaxBackoff,
-	})
 	r.prune(seen)
+	actions := Plan(pod, seen, s.inputs(r))
 	due := map[string]bool{}
 	for i := range actions.Start {
 		due[actions.Start[i].Name] = true
@@ -113,12 +127,46 @@ func (s *Syncer) plan(pod *corev1.Pod, r *record, seen *podstatus.Observed) Acti
 	for _, w := range actions.Wait {
 		due[w.Name] = true
 		if w.Reason.Reason == reasonCrashLoop {
-			r.waiting[w.Name] = w.Reason
+			r.wait(w.Name, w.Reason)
 			s.tellBackoff(pod, r, seen, w.Name)
 		}
 	}
-	maps.DeleteFunc(r.waiting, func(name string, _ podstatus.Waiting) bool { return !due[name] })
+	r.waits(func(name string) bool { return due[name] })
 	return actions
+}
+
+// inputs collects what a plan depends on beside the pod and the runtime.
+func (s *Syncer) inputs(r *record) Inputs {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Inputs{
+		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(r.status), FailedStarts: maps.Clone(r.failedStarts),
+		Actuated: r.given.actuated(), MaxBackoff: s.cfg.MaxBackoff, KeepDead: s.cfg.Limits.DeadPerContainer,
+	}
+}
+
+// startedBefore returns the ids of the sidecars that have started as far as a status
+// knows, nil if there are none.
+func startedBefore(st *corev1.PodStatus) map[string]bool {
+	if st == nil {
+		return nil
+	}
+	var out map[string]bool
+	for i := range st.InitContainerStatuses {
+		c := &st.InitContainerStatuses[i]
+		if c.Started == nil || !*c.Started || c.State.Running == nil {
+			continue
+		}
+		_, id, found := strings.Cut(c.ContainerID, "://")
+		if !found {
+			id = c.ContainerID
+		}
+		if out == nil {
+			out = map[string]bool{}
+		}
+		out[id] = true
+	}
+	return out
 }
 
 // tellBackoff sends one event per end of a container that has to wait.
@@ -153,8 +201,8 @@ func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observe
 	return podstatus.Input{
 		Pod:            pod,
 		Previous:       r.status,
-		Observed:       seen,
-		Waiting:        r.waiting,
+		Observed:       r.veil(seen),
+		Waiting:        r.waits(always),
 		Prober:         s.cfg.Prober,
 		SandboxProblem: problem,
 		RuntimeName:    s.cfg.RuntimeName,
@@ -181,11 +229,7 @@ func (s *Syncer) check(pod *corev1.Pod, r *record) error {
 	if r.checked == pod {
 		return r.refusal
 	}
-	can := podspec.Ability(0)
-	if s.cfg.Prober != nil {
-		can |= podspec.Probes
-	}
-	problems := podspec.Check(pod, podspec.Options{Can: can})
+	problems := podspec.Check(pod, podspec.Options{Can: s.cfg.can()})
 	for _, p := range problems {
 		if p.Support == podspec.Warned && r.once(toldField, p.String()) {
 			s.warning(pod, "", "UnsupportedField", p.String())

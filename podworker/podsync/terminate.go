@@ -11,8 +11,9 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
-// SyncTerminating stops a pod: its containers in parallel, each with what is left
-// of the grace period but at least two seconds, then its sandboxes. It returns nil
+// SyncTerminating stops a pod: its containers in parallel, sidecars after the others,
+// each with what hooks and waiting have left of the grace period but at least two
+// seconds, then its sandboxes. It returns nil
 // only when no container runs. Called again with a shorter period while an earlier
 // call was cut off, it asks the runtime again, which then stops sooner.
 func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podworker.Termination) error {
@@ -24,7 +25,7 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 	if err := s.mayStop(pod, seen); err != nil {
 		return err
 	}
-	clear(r.waiting)
+	r.waits(never)
 	r.end.Conditions = t.Conditions
 	s.emit(pod, r, s.statusInput(pod, r, seen))
 	left := t.Grace
@@ -40,8 +41,11 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 	if seen.Running() {
 		return fmt.Errorf("stop pod %s/%s: the runtime shows running containers after it stopped them: %s", pod.Namespace, pod.Name, runningIDs(seen))
 	}
-	if t.Reason != "" {
+	switch {
+	case t.Reason != "":
 		r.end = podstatus.End{Phase: t.Phase, Reason: t.Reason, Message: t.Message, Conditions: t.Conditions}
+	case r.fate.Reason != "":
+		r.end = r.fate
 	}
 	s.final(pod, r, seen)
 	return nil
@@ -57,7 +61,7 @@ func (s *Syncer) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	s.final(pod, r, seen)
-	if err := s.removeVolumes(pod.UID); err != nil {
+	if err := s.removeVolumes(ctx, pod.UID); err != nil {
 		return fmt.Errorf("remove volumes of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	if err := s.removeCgroup(ctx, pod.UID, podstatus.QOSClass(pod)); err != nil {

@@ -1,0 +1,149 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+)
+
+// resize gives running containers the resources that were agreed on. The cgroup of the
+// pod is at no time smaller than what is in it: it grows before and shrinks after them.
+func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Actions) []error {
+	if len(a.Resize) == 0 {
+		return nil
+	}
+	var errs []error
+	if err := s.ensureCgroup(ctx, widest(pod, a.Resize)); err != nil {
+		errs = append(errs, err)
+	}
+	for i := range a.Resize {
+		if len(errs) > 0 {
+			break
+		}
+		if err := s.resizeOne(ctx, pod, &a.Resize[i]); err != nil {
+			errs = append(errs, fmt.Errorf("resize container %s of pod %s/%s: %w", a.Resize[i].Name, pod.Namespace, pod.Name, err))
+			continue
+		}
+		delete(r.given.Actuated, a.Resize[i].ID)
+	}
+	if len(errs) == 0 {
+		errs = append(errs, s.ensureCgroup(ctx, pod), s.resizeSandbox(ctx, pod, a.SandboxID))
+	}
+	if err := joined(errs); err != nil {
+		r.given.failed(err)
+		s.warning(pod, "", "ResizeError", "Pod resize error: "+err.Error())
+		return errs
+	}
+	if err := s.storeGiven(pod, r.given); err != nil {
+		return []error{err}
+	}
+	r.given.failure = nil
+	if len(r.given.Actuated) == 0 {
+		s.normal(pod, "", "ResizeCompleted", "Pod resize completed: "+describe(r.given.Allocated))
+	}
+	return nil
+}
+
+// statistics is the ability of a runtime to say how much memory a container uses.
+type statistics interface {
+	ContainerStats(ctx context.Context, containerID string) (*runtimeapi.ContainerStats, error)
+}
+
+func (s *Syncer) resizeOne(ctx context.Context, pod *corev1.Pod, change *Resize) error {
+	if err := s.checkMemory(ctx, change); err != nil {
+		return err
+	}
+	c := container(pod, change.Name)
+	return s.runtime.UpdateContainerResources(ctx, change.ID, &runtimeapi.ContainerResources{Linux: podspec.Resources(pod, c, &s.cfg.Node)})
+}
+
+// checkMemory refuses a memory limit below what the container uses: the kernel would
+// kill it. A runtime that does not tell is not asked.
+func (s *Syncer) checkMemory(ctx context.Context, change *Resize) error {
+	rt, ok := s.runtime.(statistics)
+	limit, limited := change.To.Limits[corev1.ResourceMemory]
+	if !ok || !limited || sameQuantity(corev1.ResourceMemory, change.From.Limits, change.To.Limits) {
+		return nil
+	}
+	stats, err := rt.ContainerStats(ctx, change.ID)
+	if err != nil {
+		return fmt.Errorf("get its memory usage: %w", err)
+	}
+	if used := stats.GetMemory().GetUsageBytes().GetValue(); used > uint64(max(limit.Value(), 0)) { //nolint:gosec // not negative
+		return fmt.Errorf("attempting to set pod memory limits below current usage: %d bytes, want at most %s", used, limit.String())
+	}
+	return nil
+}
+
+// resizer is the ability of a runtime to take note of what a whole pod has.
+type resizer interface {
+	UpdatePodSandboxResources(ctx context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error)
+}
+
+// resizeSandbox tells the runtime. It may not care, and many do not know the call.
+func (s *Syncer) resizeSandbox(ctx context.Context, pod *corev1.Pod, id string) error {
+	rt, ok := s.runtime.(resizer)
+	if !ok {
+		return nil
+	}
+	overhead, resources := podspec.SandboxResources(pod, &s.cfg.Node)
+	if _, err := rt.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources}); err != nil {
+		s.log.Debug("sandbox not told of a resize", "pod", pod.Namespace+"/"+pod.Name, "err", err)
+	}
+	return nil
+}
+
+// ensureCgroup makes or sets the cgroup of the pod, if that is the agent's work.
+func (s *Syncer) ensureCgroup(ctx context.Context, pod *corev1.Pod) error {
+	if s.cfg.Parts.PodCgroups == nil {
+		return nil
+	}
+	if err := s.cfg.Parts.PodCgroups.EnsurePod(ctx, pod); err != nil {
+		s.warning(pod, "", "FailedCreatePodContainer", fmt.Sprintf("unable to ensure pod container exists: %v", err))
+		return fmt.Errorf("set cgroup of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// widest returns the pod as if each of its containers had the larger of what it has and
+// what it gets.
+func widest(pod *corev1.Pod, changes []Resize) *corev1.Pod {
+	most := map[string]corev1.ResourceRequirements{}
+	for i := range changes {
+		most[changes[i].Name] = corev1.ResourceRequirements{
+			Requests: larger(changes[i].From.Requests, changes[i].To.Requests),
+			Limits:   largerLimit(changes[i].From.Limits, changes[i].To.Limits),
+		}
+	}
+	return withResources(pod, most)
+}
+
+func larger(a, b corev1.ResourceList) corev1.ResourceList {
+	out := a.DeepCopy()
+	for name, q := range b {
+		if have, ok := out[name]; !ok || q.Cmp(have) > 0 {
+			if out == nil {
+				out = corev1.ResourceList{}
+			}
+			out[name] = q
+		}
+	}
+	return out
+}
+
+// largerLimit is larger for limits, of which the one that is missing is the largest.
+func largerLimit(a, b corev1.ResourceList) corev1.ResourceList {
+	out := larger(a, b)
+	for name := range out {
+		_, inA := a[name]
+		_, inB := b[name]
+		if !inA || !inB {
+			delete(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package podsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
+)
+
+// given is what a pod has of the node. It is kept in the directory of the pod, so that a
+// change made while no agent ran is recognised as one.
+type given struct {
+	// Allocated is what was agreed on, by the name of the container.
+	Allocated map[string]corev1.ResourceRequirements `json:"allocated"`
+	// Actuated has the containers that have something else still, by the runtime's id.
+	Actuated map[string]corev1.ResourceRequirements `json:"actuated,omitempty"`
+
+	// pending says why the pod does not get what it asks for, failure why it does not
+	// have yet what was agreed on.
+	pending, failure *corev1.PodCondition
+}
+
+// actuated returns what single containers have; others have what the pod asks for.
+func (g *given) actuated() map[string]corev1.ResourceRequirements {
+	if g == nil {
+		return nil
+	}
+	return g.Actuated
+}
+
+// givenFile is where a pod's given is kept in its directory.
+const givenFile = "resources.json"
+
+// resizeRetry is how long to wait before a resize that does not fit now is tried again
+// (KEP-1287).
+const resizeRetry = 30 * time.Second
+
+// allocate decides what the pod has of the node. It returns the pod as far as the node
+// agreed to what it asks for, and when to ask again, 0 for not at all.
+func (s *Syncer) allocate(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed) (*corev1.Pod, time.Duration, error) {
+	asked := asked(pod)
+	if len(asked) == 0 || isStatic(pod) { // there is nothing to change
+		return pod, 0, nil
+	}
+	if err := s.loadGiven(pod, r, asked); err != nil {
+		return nil, 0, err
+	}
+	g := r.given
+	g.forget(seen)
+	if sameAll(asked, g.Allocated) {
+		g.pending = nil
+		return pod, 0, nil
+	}
+	var reason, message string
+	if s.cfg.Parts.Resizer != nil {
+		reason, message = s.cfg.Parts.Resizer.Resize(ctx, pod)
+	}
+	if reason != "" {
+		s.tellPending(pod, g, reason, message)
+		return withResources(pod, g.Allocated), resizeRetry, nil
+	}
+	for i := range seen.Containers {
+		run := &seen.Containers[i]
+		if _, known := g.Actuated[run.ID]; !known {
+			g.keep(run.ID, g.Allocated[run.Name])
+		}
+	}
+	g.Allocated, g.pending = asked, nil
+	if err := s.storeGiven(pod, g); err != nil {
+		return nil, 0, err
+	}
+	s.normal(pod, "", "ResizeStarted", "Pod resize started: "+describe(asked))
+	return pod, 0, nil
+}
+
+// tellPending records that a resize was not accepted and tells it once.
+func (s *Syncer) tellPending(pod *corev1.Pod, g *given, reason, message string) {
+	if g.pending == nil || g.pending.Reason != reason || g.pending.Message != message {
+		s.warning(pod, "", "Resize"+reason, message)
+	}
+	g.pending = &corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason, Message: message}
+}
+
+// conditions returns the conditions of a resize under way.
+func (g *given) conditions() []corev1.PodCondition {
+	if g == nil {
+		return nil
+	}
+	var out []corev1.PodCondition
+	if g.pending != nil {
+		out = append(out, *g.pending)
+	}
+	switch {
+	case g.failure != nil:
+		out = append(out, *g.failure)
+	case len(g.Actuated) > 0:
+		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+	}
+	return out
+}
+
+// keep remembers that a container has something else than the pod asks for.
+func (g *given) keep(id string, r corev1.ResourceRequirements) {
+	if g.Actuated == nil {
+		g.Actuated = map[string]corev1.ResourceRequirements{}
+	}
+	g.Actuated[id] = r
+}
+
+// forget drops what was remembered of containers that run no more: the next run of each
+// has what was agreed on.
+func (g *given) forget(seen *podstatus.Observed) {
+	for id := range g.Actuated {
+		if !slices.ContainsFunc(seen.Containers, func(run podstatus.Instance) bool { return run.ID == id }) {
+			delete(g.Actuated, id)
+		}
+	}
+}
+
+// loadGiven reads what the pod has, or writes it down for the first time.
+func (s *Syncer) loadGiven(pod *corev1.Pod, r *record, asked map[string]corev1.ResourceRequirements) error {
+	if r.given != nil {
+		return nil
+	}
+	path := filepath.Join(s.cfg.Node.PodDir(pod.UID), givenFile)
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		g := &given{Allocated: asked}
+		if err := s.storeGiven(pod, g); err != nil {
+			return err
+		}
+		r.given = g
+		return nil
+	case err != nil:
+		return fmt.Errorf("read resources of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	g := &given{}
+	if err := json.Unmarshal(raw, g); err != nil {
+		return fmt.Errorf("read resources of pod %s/%s from %s: %w; remove the file to take them from the pod", pod.Namespace, pod.Name, path, err)
+	}
+	r.given = g
+	return nil
+}
+
+func (s *Syncer) storeGiven(pod *corev1.Pod, g *given) error {
+	raw, err := json.Marshal(g)
+	if err != nil {
+		return fmt.Errorf("write resources of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	dir := s.cfg.Node.PodDir(pod.UID)
+	if err := s.disk.make(podDir(dir)); err != nil {
+		return fmt.Errorf("make directory of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	if err := s.disk.store(filepath.Join(dir, givenFile), raw); err != nil {
+		return fmt.Errorf("write resources of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// asked returns what the containers of a pod ask for of what can change under them,
+// empty if they ask for nothing.
+func asked(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
+	out := map[string]corev1.ResourceRequirements{}
+	some := false
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			out[list[i].Name] = list[i].Resources
+			some = some || len(list[i].Resources.Requests)+len(list[i].Resources.Limits) > 0
+		}
+	}
+	if !some {
+		return nil
+	}
+	return out
+}
+
+func sameAll(a, b map[string]corev1.ResourceRequirements) bool {
+	for name, x := range a {
+		if y, ok := b[name]; ok && !sameResources(&x, &y) {
+			return false
+		}
+	}
+	return true
+}
+
+// withResources returns a copy of the pod with other resources.
+func withResources(pod *corev1.Pod, resources map[string]corev1.ResourceRequirements) *corev1.Pod {
+	out := pod.DeepCopy()
+	for _, list := range [][]corev1.Container{out.Spec.InitContainers, out.Spec.Containers} {
+		for i := range list {
+			if r, ok := resources[list[i].Name]; ok {
+				list[i].Resources = *r.DeepCopy()
+			}
+		}
+	}
+	return out
+}
+
+// describe prints resources for an event, as JSON.
+func describe(resources map[string]corev1.ResourceRequirements) string {
+	raw, err := json.Marshal(resources)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+func isStatic(pod *corev1.Pod) bool {
+	source := pod.Annotations["kubernetes.io/config.source"]
+	return source != "" && source != "api"
+}
+
+// failed records why a resize is not carried out yet.
+func (g *given) failed(err error) {
+	g.failure = &corev1.PodCondition{
+		Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: err.Error(),
+	}
+}

@@ -1,0 +1,56 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// lookEvery is how often the status of a pod is computed while a call takes its time:
+// containers end, and their readiness changes, also while others are stopped or an
+// image is pulled.
+const lookEvery = time.Second
+
+// meanwhile does work that may take long and publishes the status of the pod every
+// second until it is done. The work must not touch what belongs to the caller: of the
+// record, all but its progress.
+func (s *Syncer) meanwhile(ctx context.Context, pod *corev1.Pod, r *record, work func()) {
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				done <- fmt.Errorf("%v\n%s", v, debug.Stack())
+			}
+			close(done)
+		}()
+		work()
+	}()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case bug := <-done:
+			if bug != nil {
+				panic(bug) // where whoever called can report it
+			}
+			return
+		case <-tick.C:
+			s.look(ctx, pod, r)
+		}
+	}
+}
+
+// look publishes the status of a pod as it is now. What cannot be seen now is seen
+// later.
+func (s *Syncer) look(ctx context.Context, pod *corev1.Pod, r *record) {
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	seen, err := s.observe(ctx, pod.UID, exact)
+	if err != nil {
+		return
+	}
+	s.emit(pod, r, s.statusInput(pod, r, seen))
+}
