@@ -1,0 +1,25 @@
+// Package cgroups keeps the control groups of a node's pods: one for each pod, below
+// one for its quality of service, below kubepods. The limits of a pod as a whole hold
+// there: weight and quota of CPU, memory, huge pages, number of processes.
+//
+//	mounts, err := cgroups.Mounted()
+//	tree, err := cgroups.New(cgroups.Config{Mounts: mounts, Class: podstatus.QOSClass})
+//	err = tree.Setup(ctx)          // once, at start
+//	err = tree.EnsurePod(ctx, pod) // before its sandbox; again after a resize
+//	err = tree.RemovePod(ctx, uid) // after its end: kills what is left in it
+//
+// It writes cgroup v1, v2 and hybrids of both, with the names of the cgroupfs driver;
+// runtimes make the cgroups of containers below the one of the pod. Slices of systemd
+// are systemd's: the package does not make them. [LimitsOf] is the pure part: what a
+// pod's limits are.
+//
+// # What it is not for
+//
+// It does not enforce what the node reserves for the system, does not measure usage,
+// and puts no process anywhere.
+//
+// # Safety
+//
+// A Tree may be used from several goroutines at once; two calls for one pod must not
+// overlap. It needs root and cgroup file systems that are mounted writable.
+package cgroups

@@ -1,0 +1,149 @@
+package cgroups
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/opencontainers/cgroups"
+)
+
+// RemovePod removes the groups of a pod and all below them, in every hierarchy. Its
+// containers should have been stopped: whatever still runs in there is killed. One
+// that is not there is no error. It tries for about two seconds: processes need a
+// moment to be gone.
+func (t *Tree) RemovePod(ctx context.Context, uid types.UID) error {
+	if !isElement(uid) {
+		return nil // such a pod never had one
+	}
+	const first, last = 5 * time.Millisecond, 640 * time.Millisecond
+	for wait := first; ; wait *= 2 {
+		err := t.removePod(uid)
+		if err == nil || wait > last {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}
+
+// removePod kills once and removes what is empty then.
+func (t *Tree) removePod(uid types.UID) error {
+	var errs []error
+	for i := range t.cfg.Mounts {
+		for _, group := range t.places(uid) {
+			dir := t.cfg.Mounts[i].dir(group)
+			if !exists(dir) {
+				continue
+			}
+			n, err := killAll(dir)
+			if n > 0 {
+				t.log.Warn("processes were left in the control group of an ended pod and were killed", "uid", uid, "dir", dir, "count", n)
+			}
+			if err == nil {
+				err = removeAll(dir)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeAll removes a group and those below it, deepest first, without waiting.
+func removeAll(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return ignoreGone(unix.Rmdir(dir))
+}
+
+func ignoreGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// killAll kills every process in a group and below it, and returns how many it found.
+func killAll(dir string) (int, error) {
+	found := 0
+	err := filepath.WalkDir(dir, func(at string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return ignoreGone(err)
+		}
+		pids, err := processes(at)
+		if err != nil {
+			return err
+		}
+		for _, pid := range pids {
+			found++
+			if err := kill(at, pid); err != nil {
+				return fmt.Errorf("kill process %d: %w", pid, err)
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// processes returns the processes in a group itself.
+func processes(dir string) ([]int, error) {
+	f, err := cgroups.OpenFile(dir, "cgroup.procs", unix.O_RDONLY)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	defer f.Close()
+	var pids []int
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		// 0 is a process of another PID namespace.
+		if pid, err := strconv.Atoi(lines.Text()); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, ignoreGone(lines.Err())
+}
+
+// kill kills a process if it is still in the group once it is held: its number cannot
+// stand for another one then.
+func kill(dir string, pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return nil //nolint:nilerr // gone
+	}
+	defer func() { _ = p.Release() }()
+	now, err := processes(dir)
+	if err != nil {
+		return err
+	}
+	for _, still := range now {
+		if still == pid {
+			if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				return err
+			}
+		}
+	}
+	return nil
+}
