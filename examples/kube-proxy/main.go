@@ -1,6 +1,7 @@
-// Command kube-proxy serves Services on this node through nftables, from a directory
-// of manifests and the pods of the local kubelet.
+// Command kube-proxy serves Services on this node through nftables, from an API
+// server, or from a directory of manifests and the pods of the local kubelet.
 //
+//	kube-proxy --config /etc/kubernetes/kube-proxy.yaml
 //	kube-proxy --config /etc/kubernetes/kube-proxy.yaml --source-dir /etc/nodekit/services
 package main
 
@@ -15,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
 
 	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/examples/kube-proxy/proxy"
@@ -41,11 +43,12 @@ func run(args []string, stdout, stderr io.Writer) error {
 		_, err := fmt.Fprintln(stdout, "Kubernetes", program.Version())
 		return err
 	}
-	cfg := proxy.Config{NodeName: o.hostname, SourceDir: o.sourceDir, PodsURL: o.podsURL}
-	if o.config != "" {
-		if cfg.Proxy, err = config.Load(o.config); err != nil {
-			return err
-		}
+	cfg := proxy.Config{NodeName: o.hostname, Master: o.master, SourceDir: o.sourceDir, PodsURL: o.podsURL}
+	if cfg.Proxy, err = o.configuration(); err != nil {
+		return err
+	}
+	if o.writeConfig != "" {
+		return writeConfig(o.writeConfig, cfg.Proxy)
 	}
 	if cfg.Log, err = o.logger(cfg.Proxy, stderr); err != nil {
 		return err
@@ -53,15 +56,45 @@ func run(args []string, stdout, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	if o.cleanup {
+	switch {
+	case o.cleanup:
 		return proxy.Cleanup(ctx, cfg)
+	case o.initOnly:
+		return proxy.PrepareHost(cfg)
 	}
+	return proxyUntil(ctx, cfg)
+}
+
+// proxyUntil runs until a signal or an error ends it.
+func proxyUntil(ctx context.Context, cfg proxy.Config) error {
 	p, err := proxy.New(cfg)
 	if err != nil {
 		return err
 	}
+	// The host may have been prepared by --init-only, and less privilege be left.
+	if err := proxy.PrepareHost(cfg); err != nil {
+		cfg.Log.Warn("the host is not prepared in full", "err", err)
+	}
 	cfg.Log.Info("kube-proxy", "version", program.Version(), "pid", os.Getpid())
 	return p.Run(ctx)
+}
+
+// configuration is the file, or else what the flags say.
+func (o *options) configuration() (*config.Config, error) {
+	if o.config != "" {
+		return config.Load(o.config)
+	}
+	return o.proxy, config.Complete(o.proxy)
+}
+
+func writeConfig(path string, cfg *config.Config) error {
+	c := cfg.KubeProxyConfiguration
+	c.Kind, c.APIVersion = "KubeProxyConfiguration", "kubeproxy.config.k8s.io/v1alpha1"
+	data, err := yaml.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("write configuration: %w", err)
+	}
+	return os.WriteFile(path, data, 0o644)
 }
 
 // logger returns the logger that flags ask for, and where they are not given, the

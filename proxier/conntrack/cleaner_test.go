@@ -31,4 +31,6 @@ func TestPendingStaysBounded(t *testing.T) {
 	}
 }
 
-func addrOf(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
+func addrOf(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
+}

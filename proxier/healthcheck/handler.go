@@ -31,6 +31,8 @@ type Config struct {
 	// BindHardFail makes Run fail if the address cannot be bound. Otherwise it is
 	// tried again each five seconds.
 	BindHardFail bool
+	// Failed is told when the address cannot be bound at first. Nil is off.
+	Failed func(error)
 	// Answered is told of every answer: the path and the status code. Nil is off.
 	Answered func(path string, code int)
 	// Log gets what Run does. Nil discards it.
@@ -52,6 +54,9 @@ func (c *Config) complete() error {
 	}
 	if c.NodeEligible == nil {
 		c.NodeEligible = func() bool { return true }
+	}
+	if c.Failed == nil {
+		c.Failed = func(error) {}
 	}
 	if c.Answered == nil {
 		c.Answered = func(string, int) {}

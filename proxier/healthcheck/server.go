@@ -51,13 +51,16 @@ func (s *Server) Run(ctx context.Context) error {
 
 // listen returns nil without an error when ctx ends before the address is free.
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
-	for {
+	for first := true; ; first = false {
 		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.addr)
 		if err == nil {
 			return l, nil
 		}
 		if ctx.Err() != nil {
 			return nil, nil
+		}
+		if first {
+			s.cfg.Failed(err)
 		}
 		if s.cfg.BindHardFail {
 			return nil, fmt.Errorf("serve health: %w", err)

@@ -14,7 +14,7 @@ import (
 )
 
 // newNFTables returns the Backend that the file asks for.
-func newNFTables(cfg Config) (*nftables.Backend, error) {
+func newNFTables(cfg Config, api bool) (*nftables.Backend, error) {
 	switch cfg.Proxy.Mode {
 	case config.NFTables:
 	case "":
@@ -22,18 +22,18 @@ func newNFTables(cfg Config) (*nftables.Backend, error) {
 	default:
 		return nil, fmt.Errorf("mode %q is not available: set mode to nftables", cfg.Proxy.Mode)
 	}
-	local, err := localTraffic(cfg.Proxy)
-	if err != nil {
-		return nil, err
+	if needsNode(cfg.Proxy) && !api {
+		return nil, errors.New("detectLocalMode NodeCIDR needs the Node object of an API server: set ClusterCIDR and clusterCIDR instead")
 	}
-	nodeAddrs := primaryAddrs(cfg.Proxy.BindAddress)
+	primary, prefixes := nodePortAddresses(cfg)
+	warnOpen(cfg, primary, prefixes)
 	return nftables.New(nftables.Config{
 		Families:          families(),
 		MasqueradeAll:     cfg.Proxy.NFTables.MasqueradeAll,
 		MasqueradeBit:     new(int(*cfg.Proxy.NFTables.MasqueradeBit)),
-		Local:             local,
-		NodePortAddresses: nodePortAddresses(cfg, nodeAddrs),
-		NodeAddrs:         nodeAddrs,
+		Local:             localTraffic(cfg.Proxy),
+		NodePortAddresses: prefixes,
+		NodePortPrimary:   primary,
 		Log:               cfg.Log,
 	})
 }
@@ -51,47 +51,54 @@ func families() []proxier.Family {
 	return []proxier.Family{proxier.IPv4, proxier.IPv6}
 }
 
-func localTraffic(c *config.Config) (nftables.Local, error) {
+func localTraffic(c *config.Config) nftables.Local {
 	switch c.DetectLocalMode {
 	case config.BridgeInterface:
-		return nftables.Local{BridgeInterface: c.DetectLocal.BridgeInterface}, nil
+		return nftables.Local{BridgeInterface: c.DetectLocal.BridgeInterface}
 	case config.InterfaceNamePrefix:
-		return nftables.Local{InterfaceNamePrefix: c.DetectLocal.InterfaceNamePrefix}, nil
+		return nftables.Local{InterfaceNamePrefix: c.DetectLocal.InterfaceNamePrefix}
 	case config.NodeCIDR:
-		return nftables.Local{}, errors.New("detectLocalMode NodeCIDR needs the Node object of an API server: set ClusterCIDR and clusterCIDR instead")
+		return nftables.Local{NodeCIDRs: true}
 	}
-	return nftables.Local{ClusterCIDRs: c.ClusterCIDRs}, nil
+	return nftables.Local{ClusterCIDRs: c.ClusterCIDRs}
 }
 
-// nodePortAddresses expands the keywords of the file. No entry means "primary", as
-// in kube-proxy's nftables mode. A family without an entry answers at all addresses
-// of the node, also as in kube-proxy, which is worth a warning.
-func nodePortAddresses(cfg Config, nodeAddrs []netip.Addr) []netip.Prefix {
+// nodePortAddresses expands the keywords of the file: whether node ports answer at
+// the primary addresses of the node, and in which prefixes beside. No entry means
+// "primary", as in kube-proxy's nftables mode.
+func nodePortAddresses(cfg Config) (primary bool, prefixes []netip.Prefix) {
 	entries := cfg.Proxy.NodePortAddresses
 	if len(entries) == 0 {
-		entries = []string{config.KeywordPrimary}
+		return true, nil
 	}
-	var out []netip.Prefix
 	for _, s := range entries {
 		switch s {
 		case config.KeywordPrimary:
-			for _, a := range nodeAddrs {
-				out = append(out, netip.PrefixFrom(a, a.BitLen()))
-			}
+			primary = true
 		case config.KeywordAll:
-			return nil
+			return false, nil
 		case config.KeywordLocalhost:
-			cfg.Log.Warn("configuration has no effect", "field", "nodePortAddresses",
-				"reason", "node ports do not answer at localhost in nftables mode")
 		default:
-			out = append(out, netip.MustParsePrefix(s)) // checked when the file was read
+			prefixes = append(prefixes, netip.MustParsePrefix(s)) // checked when the file was read
 		}
 	}
+	return primary, prefixes
+}
+
+// warnOpen tells what nodePortAddresses does not do: a family without an entry
+// answers at all addresses of the node, as in kube-proxy.
+func warnOpen(cfg Config, primary bool, prefixes []netip.Prefix) {
+	if slices.Contains(cfg.Proxy.NodePortAddresses, config.KeywordLocalhost) {
+		cfg.Log.Warn("configuration has no effect", "field", "nodePortAddresses",
+			"reason", "node ports do not answer at localhost in nftables mode")
+	}
+	if primary || slices.Contains(cfg.Proxy.NodePortAddresses, config.KeywordAll) {
+		return
+	}
 	for _, f := range families() {
-		if !slices.ContainsFunc(out, func(p netip.Prefix) bool { return proxier.FamilyOf(p.Addr()) == f }) {
+		if !slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return proxier.FamilyOf(p.Addr()) == f }) {
 			cfg.Log.Warn("node ports answer at all addresses of the node", "family", f,
 				"reason", "nodePortAddresses has none of this family")
 		}
 	}
-	return out
 }

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -175,14 +174,14 @@ func (b *buffer) Write(p []byte) (int, error) {
 func TestNewLogsWhatHasNoEffect(t *testing.T) {
 	var out buffer
 	_, err := New(Config{
-		SourceDir: "x", Proxy: fromFile(t, "conntrack: {maxPerCore: 1}\nnodePortAddresses: [localhost, 192.0.2.0/24]\n"),
+		SourceDir: "x", Proxy: fromFile(t, "featureGates: {Some: true}\nnodePortAddresses: [localhost, 192.0.2.0/24]\n"),
 		Log: slog.New(slog.NewTextHandler(&out, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`line=3 field=conntrack.maxPerCore`, "mode is not set, nftables is used",
+		`line=3 field=featureGates[Some]`, "mode is not set, nftables is used",
 		"node ports do not answer at localhost", "node ports answer at all addresses of the node\" family=IPv6",
 	} {
 		if !strings.Contains(out.b.String(), want) {
@@ -191,36 +190,15 @@ func TestNewLogsWhatHasNoEffect(t *testing.T) {
 	}
 }
 
-func TestHealthCheckNodePortIsReported(t *testing.T) {
-	var out buffer
-	p, err := proxier.New(proxiertest.NewBackend(t), proxier.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink := unserved{Sink: p.Feed("x"), log: slog.New(slog.NewTextHandler(&out, nil))}
-	svc := &corev1.Service{}
-	svc.Namespace, svc.Name = "default", "web"
-	sink.SetService(svc)
-	if got := out.b.String(); got != "" {
-		t.Errorf("without the field the log has %s", got)
-	}
-	svc.Spec.HealthCheckNodePort = 30001
-	sink.SetService(svc)
-	if got := out.b.String(); !strings.Contains(got, "object=default/web") || !strings.Contains(got, "healthCheckNodePort") {
-		t.Errorf("the log lacks the Service and the field: %s", got)
-	}
-}
-
 func TestNodePortAddresses(t *testing.T) {
-	node := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("2001:db8::7")}
 	for lines, want := range map[string]string{
-		"": "[192.0.2.7/32 2001:db8::7/128]",
-		"nodePortAddresses: [primary, 10.0.0.0/8]\n":    "[192.0.2.7/32 2001:db8::7/128 10.0.0.0/8]",
-		"nodePortAddresses: [10.0.0.0/8, all]\n":        "[]",
-		"nodePortAddresses: [10.0.0.0/8, 'fd00::/8']\n": "[10.0.0.0/8 fd00::/8]",
+		"": "true []",
+		"nodePortAddresses: [primary, 10.0.0.0/8]\n":    "true [10.0.0.0/8]",
+		"nodePortAddresses: [10.0.0.0/8, all]\n":        "false []",
+		"nodePortAddresses: [10.0.0.0/8, 'fd00::/8']\n": "false [10.0.0.0/8 fd00::/8]",
 	} {
 		cfg := Config{Proxy: fromFile(t, lines), Log: slog.New(slog.DiscardHandler)}
-		if got := fmt.Sprint(nodePortAddresses(cfg, node)); got != want {
+		if got := fmt.Sprint(nodePortAddresses(cfg)); got != want {
 			t.Errorf("%q: node ports answer at %s, want %s", lines, got, want)
 		}
 	}
@@ -237,10 +215,7 @@ func TestLocalTraffic(t *testing.T) {
 		{lines: "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: veth}\n", want: nftables.Local{InterfaceNamePrefix: "veth"}},
 	}
 	for _, tt := range tests {
-		got, err := localTraffic(fromFile(t, tt.lines))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := localTraffic(fromFile(t, tt.lines))
 		if diff := cmp.Diff(tt.want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.lines, diff)
 		}

@@ -1,0 +1,75 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/nodekit-go/nodekit/proxier"
+	"github.com/nodekit-go/nodekit/proxier/nftables"
+)
+
+// stockTable is the table of kube-proxy's own nftables mode
+// (https://github.com/kubernetes/kubernetes/blob/master/pkg/proxy/nftables/README.md).
+const stockTable = "kube-proxy"
+
+// leftovers removes what other proxies and modes left in this namespace, as soon as
+// the own rules are in force and not before: Services work all the time. It is a
+// proxier.Follower.
+type leftovers struct {
+	log   *slog.Logger
+	ready chan struct{} // closed when the rules are in force
+	once  sync.Once
+}
+
+func newLeftovers(log *slog.Logger) *leftovers {
+	return &leftovers{log: log, ready: make(chan struct{})}
+}
+
+// Reset implements proxier.Follower.
+func (l *leftovers) Reset(*proxier.State) { l.once.Do(func() { close(l.ready) }) }
+
+// Applied implements proxier.Follower.
+func (l *leftovers) Applied(proxier.Delta) {}
+
+// Run removes leftovers once and returns nil when ctx ends.
+func (l *leftovers) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-l.ready:
+	}
+	if err := removeLeftovers(ctx, l.log); err != nil && ctx.Err() == nil {
+		l.log.Warn("rules of another proxy mode may be left", "err", err)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// removeLeftovers removes the tables of kube-proxy's nftables mode and the chains of
+// its iptables mode.
+func removeLeftovers(ctx context.Context, log *slog.Logger) error {
+	b, err := nftables.New(nftables.Config{Table: stockTable, Log: log})
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.Cleanup(ctx), b.Close(), removeIPTables(ctx))
+}
+
+// Cleanup removes from the kernel what a Proxy with this Config, and kube-proxy in
+// any of its modes but ipvs, may have made, in whatever process. Nothing there is
+// not an error.
+func Cleanup(ctx context.Context, cfg Config) error {
+	if err := cfg.complete(); err != nil {
+		return err
+	}
+	if cfg.Backend != nil {
+		return cfg.Backend.Cleanup(ctx)
+	}
+	b, err := bareNFTables(cfg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.Cleanup(ctx), b.Close(), removeLeftovers(ctx, cfg.Log))
+}
