@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -23,6 +24,25 @@ type Client struct {
 	Base string
 	// HTTP sends the requests; nil: http.DefaultClient.
 	HTTP *http.Client
+}
+
+// Direct returns a client whose requests a handler serves in the goroutine of the
+// caller, without a network. When a request's context ends, so does the request; the
+// handler has to notice it too.
+func Direct(h http.Handler) Client {
+	return Client{Base: "http://direct", HTTP: &http.Client{Transport: direct{h}}}
+}
+
+type direct struct{ handler http.Handler }
+
+// RoundTrip implements http.RoundTripper.
+func (d direct) RoundTrip(req *http.Request) (*http.Response, error) {
+	rec := httptest.NewRecorder()
+	d.handler.ServeHTTP(rec, req)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	return rec.Result(), nil
 }
 
 // Leases returns the Leases of a namespace.
