@@ -51,16 +51,17 @@ func codename(osRelease string) (string, error) {
 	return "", errors.New("/etc/os-release has no VERSION_CODENAME: the images are made from the packages of a Debian release")
 }
 
-// shell is /bin/sh in the images. Debian's own drops variables of the environment whose
-// names are no names in a shell, such as data-1, and the suites look for those.
-var shell = entry{name: "usr/bin/sh", mode: 0o777, target: "bash"}
+// binSh is /bin/sh in the images.
+const binSh = "usr/bin/sh"
 
-// addDebian writes the installed Debian without what no container needs.
+// addDebian writes the installed Debian without what no container needs, and with bash
+// as shell. Debian's own drops variables of the environment whose names no shell can
+// write, such as data-1, and the suites look for those.
 func addDebian(archive *tar.Writer, root string) error {
 	if err := addTree(archive, root, keepDebian); err != nil {
 		return err
 	}
-	return addEntries(archive, []entry{shell})
+	return addEntries(archive, []entry{{name: binSh, mode: 0o777, target: "bash"}})
 }
 
 // emptied are folders whose content is left out.
@@ -74,7 +75,7 @@ func emptied() []string {
 
 // keepDebian reports whether a file, named relative to the root, is in the images.
 func keepDebian(name string) bool {
-	if name == shell.name {
+	if name == binSh {
 		return false
 	}
 	for _, dir := range emptied() {

@@ -111,10 +111,13 @@ func clusterSet() set {
 	}
 }
 
-const nnp = "hack/images/nnp"
+const (
+	nnp   = "hack/images/nnp"
+	shell = "hack/images/sh"
+)
 
 func suitesSet() set {
-	debian, shell := []string{"debian"}, []string{"sh"}
+	debian, sh := []string{"debian"}, []string{"sh"}
 	nginx := config{Entrypoint: []string{"/usr/sbin/nginx"}, Cmd: []string{"-g", "daemon off;"}}
 	agnhostConfig := config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
 	return set{
@@ -122,16 +125,16 @@ func suitesSet() set {
 		images: []image{
 			{ref: AgnhostRef, layers: []string{"debian", "agnhost"}, config: agnhostConfig},
 			{ref: AgnhostPrevRef, layers: []string{"debian", "agnhost"}, config: agnhostConfig},
-			{ref: BusyBoxRef, layers: debian, config: config{Cmd: shell}},
+			{ref: BusyBoxRef, layers: []string{"debian", "busybox"}, config: config{Cmd: sh}},
 			{ref: NginxRef, layers: []string{"debian", "nginx"}, config: nginx},
 			{ref: NginxNewRef, layers: []string{"debian", "nginx"}, config: nginx},
 			{ref: NonewprivsRef, layers: []string{"debian", "nnp"}, config: config{Cmd: []string{"nnp"}}},
-			{ref: NonRootRef, layers: debian, config: config{Cmd: shell, User: "1234"}},
-			{ref: GlibcDNSTestRef, layers: debian, config: config{Cmd: shell}},
+			{ref: NonRootRef, layers: debian, config: config{Cmd: sh, User: "1234"}},
+			{ref: GlibcDNSTestRef, layers: debian, config: config{Cmd: sh}},
 		},
 		packages: debianPackages(),
 		tools:    []tool{agnhost()},
-		programs: []string{nnp},
+		programs: []string{nnp, shell},
 		make:     makeSuites,
 	}
 }
@@ -140,12 +143,17 @@ func makeSuites(ctx context.Context, w workshop) (map[string]func(*tar.Writer) e
 	var (
 		root        = w.path("root")
 		nnpBinary   string
+		shellBinary string
 		agnhostTool string
 	)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return bootstrap(groupCtx, w, root) })
 	group.Go(func() (err error) {
 		nnpBinary, err = w.program(groupCtx, nnp)
+		return err
+	})
+	group.Go(func() (err error) {
+		shellBinary, err = w.program(groupCtx, shell)
 		return err
 	})
 	group.Go(func() (err error) {
@@ -163,6 +171,7 @@ func makeSuites(ctx context.Context, w workshop) (map[string]func(*tar.Writer) e
 	return map[string]func(*tar.Writer) error{
 		"debian":  func(archive *tar.Writer) error { return addDebian(archive, root) },
 		"agnhost": files(agnhostFiles...),
+		"busybox": files(entry{name: "usr/bin/sh", mode: 0o755, path: shellBinary}),
 		"nginx":   files(nginxEntries()...),
 		"nnp":     files(entry{name: "usr/local/bin/nnp", mode: 0o6755, path: nnpBinary}),
 	}, nil
