@@ -1,6 +1,8 @@
 package cgroups_test
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,66 +48,66 @@ func kernelTree(t *testing.T, rules cgroups.Rules) (*cgroups.Tree, []cgroups.Mou
 	return tree, mounts
 }
 
-// join returns a shell command that runs in a child of a group in every hierarchy with
-// limits, as the process of a container does.
-func join(t *testing.T, mounts []cgroups.Mount, group, script string) *exec.Cmd {
+// remove removes a pod when the test ends.
+func remove(t *testing.T, tree *cgroups.Tree, uid types.UID) {
 	t.Helper()
-	var b strings.Builder
-	for _, m := range mounts {
-		dir := filepath.Join(m.Path, group)
-		if _, err := os.Stat(dir); err != nil {
-			continue
-		}
-		child := filepath.Join(dir, "c1")
-		if err := os.MkdirAll(child, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // v1 starts without any
-			if raw, err := os.ReadFile(filepath.Join(dir, file)); err == nil && !m.V2 {
-				if err := os.WriteFile(filepath.Join(child, file), raw, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		fmt.Fprintf(&b, "echo $$ > %s/cgroup.procs && ", child)
-	}
-	return exec.CommandContext(t.Context(), "sh", "-c", b.String()+script)
-}
-
-func TestKernelLimitsHold(t *testing.T) {
-	tree, mounts := kernelTree(t, cgroups.Rules{PodPids: 8})
-	pod := newPod("u1", corev1.PodQOSBurstable, amounts("cpu", "100m"), amounts("cpu", "200m", "memory", "32Mi"))
-	if err := tree.EnsurePod(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		if err := tree.RemovePod(t.Context(), pod.UID); err != nil {
+		if err := tree.RemovePod(context.WithoutCancel(t.Context()), uid); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// start starts a process and waits until it has said a word.
+func start(t *testing.T, cmd *exec.Cmd, word string) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), word) {
+			return
+		}
+	}
+	t.Fatalf("the process ended without a word: %v", cmd.Wait())
+}
+
+func TestKernelLimitsHold(t *testing.T) {
+	tree, mounts := kernelTree(t, cgroups.Rules{PodPids: 32})
+	pod := newPod("u1", corev1.PodQOSBurstable, amounts("cpu", "100m"), amounts("cpu", "200m", "memory", "64Mi"))
+	if err := tree.EnsurePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, tree, pod.UID)
 	t.Run("a fifth of a CPU", func(t *testing.T) {
 		began := time.Now()
-		cmd := join(t, mounts, tree.Parent(pod), "exec timeout 1 sh -c 'while :; do :; done'")
-		_ = cmd.Run() // ends by its time-out
+		cmd := join(t, mounts, tree.Parent(pod), "burn")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 		used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		if took := time.Since(began); took < time.Second || used > took/2 {
 			t.Errorf("with a limit of 200m, %s of CPU were used in %s", used, took)
 		}
 	})
 	tests := []struct {
-		name, script string
-		wantEnd      bool // by itself, with success
+		name, task string
+		wantEnd    bool // by itself, with success
 	}{
-		{name: "little memory", script: "head -c 8M /dev/zero | tail -c 8M >/dev/null", wantEnd: true},
-		{name: "too much memory", script: "exec head -c 128M /dev/zero | tail -c 128M >/dev/null", wantEnd: false},
-		{name: "few processes", script: "for i in 1 2 3; do sleep 0.1 & done; wait", wantEnd: true},
-		{name: "too many processes", script: "for i in 1 2 3 4 5 6 7 8 9; do sleep 1 & done; wait", wantEnd: false},
+		{name: "little memory", task: "eat 16", wantEnd: true},
+		{name: "too much memory", task: "eat 256", wantEnd: false},
+		{name: "few processes", task: "spawn 3", wantEnd: true},
+		{name: "too many processes", task: "spawn 64", wantEnd: false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			out, err := join(t, mounts, tree.Parent(pod), "set -e; "+tt.script).CombinedOutput()
+			out, err := join(t, mounts, tree.Parent(pod), tt.task).CombinedOutput()
 			if (err == nil) != tt.wantEnd {
-				t.Errorf("command ended with %v, want success %v: %s", err, tt.wantEnd, out)
+				t.Errorf("process ended with %v, want success %v: %s", err, tt.wantEnd, out)
 			}
 		})
 	}
@@ -117,25 +119,19 @@ func TestKernelWhatIsLeftIsKilledAndRemoved(t *testing.T) {
 	if err := tree.EnsurePod(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	cmd := join(t, mounts, tree.Parent(pod), "echo in; exec sleep 60")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 3)); err != nil {
-		t.Fatalf("the process did not get in: %v", err)
-	}
+	remove(t, tree, pod.UID)
+	cmd := join(t, mounts, tree.Parent(pod), "hold 1")
+	start(t, cmd, "ate")
 	if err := tree.StarvePod(t.Context(), pod.UID); err != nil {
 		t.Errorf("StarvePod: %v", err)
 	}
-	if err := tree.RemovePod(t.Context(), pod.UID); err != nil {
-		t.Error(err)
-	}
+	removed := make(chan error, 1)
+	go func() { removed <- tree.RemovePod(t.Context(), pod.UID) }()
 	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the process ended with %v, want killed", err)
+	}
+	if err := <-removed; err != nil {
+		t.Error(err)
 	}
 	left, err := tree.Pods()
 	if err != nil || len(left) > 0 {
@@ -150,14 +146,14 @@ func TestKernelWhatIsLeftIsKilledAndRemoved(t *testing.T) {
 // it has.
 func TestKernelResize(t *testing.T) {
 	tree, mounts := kernelTree(t, cgroups.Rules{})
-	pod := newPod("u3", corev1.PodQOSGuaranteed, amounts("cpu", "1", "memory", "64Mi"), amounts("cpu", "1", "memory", "64Mi"))
-	t.Cleanup(func() { _ = tree.RemovePod(t.Context(), pod.UID) })
+	pod := newPod("u3", corev1.PodQOSGuaranteed, nil, nil)
+	remove(t, tree, pod.UID)
 	set := func(memory string) error {
 		r := amounts("cpu", "500m", "memory", memory)
 		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: r, Limits: r}
 		return tree.EnsurePod(t.Context(), pod)
 	}
-	for _, memory := range []string{"64Mi", "128Mi", "32Mi"} {
+	for _, memory := range []string{"64Mi", "128Mi", "96Mi"} {
 		if err := set(memory); err != nil {
 			t.Fatalf("set memory to %s: %v", memory, err)
 		}
@@ -165,25 +161,16 @@ func TestKernelResize(t *testing.T) {
 			t.Errorf("limit is %s, want %s", got, memory)
 		}
 	}
-	cmd := join(t, mounts, tree.Parent(pod), "x=$(head -c 8M /dev/zero | tr '\\0' x); echo in; sleep 60")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 3)); err != nil {
-		t.Fatalf("the process did not take its memory: %v", err)
-	}
+	cmd := join(t, mounts, tree.Parent(pod), "hold 32")
+	start(t, cmd, "ate")
 	if err := set("1Mi"); err == nil {
 		t.Error("a limit below the use was taken")
 	}
-	if got := memoryLimit(t, mounts, tree.Parent(pod)); got != "33554432" {
+	if got := memoryLimit(t, mounts, tree.Parent(pod)); got != "100663296" {
 		t.Errorf("limit is %s after one that was refused, want the former", got)
 	}
-	if err := tree.RemovePod(t.Context(), types.UID("u3")); err != nil {
-		t.Error(err)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Errorf("the process is dead: %v", err)
 	}
 	_ = cmd.Wait()
 }
