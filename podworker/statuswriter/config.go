@@ -17,7 +17,6 @@ import (
 // k8s.io/apimachinery/pkg/api/errors does.
 type Pods interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Pod, error)
-	//nolint:revive // the arguments are those of client-go
 	Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*corev1.Pod, error)
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
