@@ -12,17 +12,16 @@ import (
 // conditions returns the conditions the agent owns, followed by the ones others
 // wrote, which are kept as they are.
 func conditions(in *Input, st *corev1.PodStatus) []corev1.PodCondition {
-	ready := containersReady(st)
+	ready := containersReady(in, st)
 	own := []corev1.PodCondition{
 		sandboxReady(in),
-		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
+		initializedCondition(in, st),
 		podReady(in, ready),
 		ready,
 		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
 	}
-	if st.Phase == corev1.PodSucceeded {
-		own[1].Reason = reasonCompleted
-	}
+	own = append(own, in.Resize...)
+	own = append(own, restartingAll(in, st)...)
 	for i := range own {
 		stamp(in, &own[i])
 	}
@@ -69,7 +68,63 @@ func sandboxReady(in *Input) corev1.PodCondition {
 	return c
 }
 
-func containersReady(st *corev1.PodStatus) corev1.PodCondition {
+// initializedCondition says whether all init containers are done and all sidecars have
+// started. Once True it stays, as when every container starts anew.
+func initializedCondition(in *Input, st *corev1.PodStatus) corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
+	if st.Phase == corev1.PodSucceeded {
+		c.Reason = reasonCompleted
+		return c
+	}
+	if old := condition(in.Previous, c.Type); anyStarted(st.ContainerStatuses) || old != nil && old.Status == corev1.ConditionTrue {
+		return c
+	}
+	var incomplete []string
+	for i := range st.InitContainerStatuses {
+		s := &st.InitContainerStatuses[i]
+		if IsSidecar(&in.Pod.Spec.InitContainers[i]) && !*s.Started || !IsSidecar(&in.Pod.Spec.InitContainers[i]) && !s.Ready {
+			incomplete = append(incomplete, s.Name)
+		}
+	}
+	if len(incomplete) > 0 {
+		c.Status, c.Reason = corev1.ConditionFalse, "ContainersNotInitialized"
+		c.Message = fmt.Sprintf("containers with incomplete status: %s", incomplete)
+	}
+	return c
+}
+
+// restartingAll is the condition of a pod whose containers may all be removed to start
+// anew: True while that goes on. Other pods do not have it.
+func restartingAll(in *Input, st *corev1.PodStatus) []corev1.PodCondition {
+	c := corev1.PodCondition{Type: corev1.AllContainersRestarting, Status: corev1.ConditionFalse}
+	switch {
+	case !in.RestartingAll && !mayRestartAll(in.Pod):
+		return nil
+	case st.Phase == corev1.PodSucceeded:
+		c.Reason = reasonCompleted
+	case st.Phase == corev1.PodFailed:
+		c.Reason = reasonFailed
+	case in.RestartingAll:
+		c.Status, c.Reason, c.Message = corev1.ConditionTrue, "RestartAllContainersStarted", "container exited with restart policy rule"
+	}
+	return []corev1.PodCondition{c}
+}
+
+// mayRestartAll reports whether any container has a rule that restarts all.
+func mayRestartAll(pod *corev1.Pod) bool {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if slices.ContainsFunc(list[i].RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
+				return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func containersReady(in *Input, st *corev1.PodStatus) corev1.PodCondition {
 	c := corev1.PodCondition{Type: corev1.ContainersReady, Status: corev1.ConditionFalse}
 	switch st.Phase {
 	case corev1.PodSucceeded:
@@ -80,6 +135,11 @@ func containersReady(st *corev1.PodStatus) corev1.PodCondition {
 		return c
 	}
 	var unready []string
+	for i := range st.InitContainerStatuses {
+		if IsSidecar(&in.Pod.Spec.InitContainers[i]) && !st.InitContainerStatuses[i].Ready {
+			unready = append(unready, st.InitContainerStatuses[i].Name)
+		}
+	}
 	for i := range st.ContainerStatuses {
 		if !st.ContainerStatuses[i].Ready {
 			unready = append(unready, st.ContainerStatuses[i].Name)
@@ -90,7 +150,7 @@ func containersReady(st *corev1.PodStatus) corev1.PodCondition {
 		return c
 	}
 	c.Reason = "ContainersNotReady"
-	c.Message = fmt.Sprintf("containers with unready status: [%s]", strings.Join(unready, " "))
+	c.Message = fmt.Sprintf("containers with unready status: %s", unready)
 	return c
 }
 

@@ -96,6 +96,11 @@ type Instance struct {
 	Reason, Message string
 	// User is the identity of the first process, nil where the runtime does not say.
 	User *corev1.LinuxContainerUser
+	// Resources is what the container has, see [Granted]; nil where the runtime does
+	// not say. What is missing in it is not known.
+	Resources *corev1.ResourceRequirements
+	// StopSignal is what stops the container, empty where the runtime does not say.
+	StopSignal corev1.Signal
 }
 
 // Sort puts the newest sandbox and the newest instances first: sandboxes by
@@ -162,5 +167,15 @@ func (o *Observed) ReadySandbox() *Sandbox {
 func (o *Observed) Running() bool {
 	return slices.ContainsFunc(o.Containers, func(c Instance) bool {
 		return c.State == StateRunning || c.State == StateUnknown
+	})
+}
+
+// anyOf reports whether the newest sandbox has an instance of any of these containers.
+func (o *Observed) anyOf(list []corev1.Container) bool {
+	if len(o.Sandboxes) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(o.Containers, func(i Instance) bool {
+		return i.SandboxID == o.Sandboxes[0].ID && slices.ContainsFunc(list, func(c corev1.Container) bool { return c.Name == i.Name })
 	})
 }

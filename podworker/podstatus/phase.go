@@ -23,33 +23,82 @@ func IsTerminal(p corev1.PodPhase) bool {
 
 // tally counts containers by what they mean for the phase.
 type tally struct {
+	// pendingInit are init containers that are not done, failedInit those that will
+	// not be tried again, pendingSidecars those that have not started.
+	pendingInit, failedInit, pendingSidecars int
+	// The others are regular containers; sidecars count among running and waiting.
 	running, waiting, stopped, succeeded, restartable, unknown int
 }
 
-func count(policy corev1.RestartPolicy, list []corev1.ContainerStatus) tally {
+// end returns how a container ended that does not run, nil if it has not.
+func end(st *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if st.State.Waiting != nil {
+		return st.LastTerminationState.Terminated
+	}
+	return st.State.Terminated
+}
+
+// restarts reports whether a container that has ended is started again.
+func restarts(pod *corev1.Pod, c *corev1.Container, ended *corev1.ContainerStateTerminated) bool {
+	return ended.Reason == ReasonRestartingAll || RestartsContainer(pod, c, ended.ExitCode)
+}
+
+func (t *tally) init(pod *corev1.Pod, c *corev1.Container, st *corev1.ContainerStatus) {
+	ended := end(st)
+	switch {
+	case ended == nil:
+		t.pendingInit++
+	case ended.ExitCode != 0 && !restarts(pod, c, ended):
+		t.failedInit++
+	}
+}
+
+func (t *tally) sidecar(st *corev1.ContainerStatus) {
+	switch {
+	case st.State.Running != nil:
+		t.running++
+		if st.Started == nil || !*st.Started {
+			t.pendingSidecars++
+		}
+	case st.State.Waiting != nil && end(st) == nil:
+		t.waiting++
+		t.pendingSidecars++
+	}
+}
+
+func (t *tally) regular(pod *corev1.Pod, c *corev1.Container, st *corev1.ContainerStatus) {
+	ended := end(st)
+	switch {
+	case st.State.Running != nil:
+		t.running++
+	case ended == nil && st.State.Waiting != nil:
+		t.waiting++
+	case ended == nil:
+		t.unknown++
+	default:
+		t.stopped++
+		if ended.ExitCode == 0 && st.State.Terminated != nil {
+			t.succeeded++
+		}
+		if restarts(pod, c, ended) {
+			t.restartable++
+		}
+	}
+}
+
+// count goes through the statuses, which are in the order of the spec.
+func count(pod *corev1.Pod, st *corev1.PodStatus) tally {
 	var t tally
-	for i := range list {
-		st := &list[i]
-		ended := st.State.Terminated
-		if st.State.Waiting != nil {
-			ended = st.LastTerminationState.Terminated
+	for i := range st.InitContainerStatuses {
+		c := &pod.Spec.InitContainers[i]
+		if IsSidecar(c) {
+			t.sidecar(&st.InitContainerStatuses[i])
+		} else {
+			t.init(pod, c, &st.InitContainerStatuses[i])
 		}
-		switch {
-		case st.State.Running != nil:
-			t.running++
-		case ended == nil && st.State.Waiting != nil:
-			t.waiting++
-		case ended == nil:
-			t.unknown++
-		default:
-			t.stopped++
-			if ended.ExitCode == 0 && st.State.Terminated != nil {
-				t.succeeded++
-			}
-			if Restarts(policy, ended.ExitCode) {
-				t.restartable++
-			}
-		}
+	}
+	for i := range st.ContainerStatuses {
+		t.regular(pod, &pod.Spec.Containers[i], &st.ContainerStatuses[i])
 	}
 	return t
 }
@@ -57,17 +106,32 @@ func count(policy corev1.RestartPolicy, list []corev1.ContainerStatus) tally {
 // phase derives the phase from container statuses. Once stopped for good, a pod
 // of an API server has an end even where its policy would restart it; a static pod
 // has not.
-func phase(in *Input, list []corev1.ContainerStatus) corev1.PodPhase {
-	t := count(in.Pod.Spec.RestartPolicy, list)
+func phase(in *Input, st *corev1.PodStatus) corev1.PodPhase {
+	t := count(in.Pod, st)
+	p := corev1.PodPending
 	switch {
-	case t.waiting > 0:
-		return corev1.PodPending
+	case t.failedInit > 0:
+		return corev1.PodFailed
+	case t.pendingInit > 0, t.pendingSidecars > 0 && !anyStarted(st.ContainerStatuses), t.waiting > 0:
 	case t.running > 0 && t.unknown == 0:
 		return corev1.PodRunning
 	case t.running == 0 && t.stopped > 0 && t.unknown == 0:
-		return ended(in, t)
+		p = ended(in, t)
 	}
-	return corev1.PodPending
+	if in.Stopped && !in.static() && !IsTerminal(p) && !in.Observed.Running() {
+		return corev1.PodFailed
+	}
+	return p
+}
+
+// anyStarted reports whether any of these containers runs or has ended.
+func anyStarted(list []corev1.ContainerStatus) bool {
+	for i := range list {
+		if list[i].State.Running != nil || list[i].State.Terminated != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func ended(in *Input, t tally) corev1.PodPhase {

@@ -2,6 +2,7 @@ package podstatus
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,14 @@ type Input struct {
 	RuntimeName string
 	// HostIPs are the addresses of the node, the primary one first.
 	HostIPs []string
+	// RecursiveReadOnly is true if what runs the pod makes mounts below read-only
+	// mounts read-only, too.
+	RecursiveReadOnly bool
+	// RestartingAll is true while every container of the pod is removed to start anew.
+	RestartingAll bool
+	// Resize are the conditions of a resize that is under way: PodResizePending and
+	// PodResizeInProgress. Those that are not in the list are over.
+	Resize []corev1.PodCondition
 	// Stopped is true once the containers of the pod have been stopped for good.
 	Stopped bool
 	// End is what was decided about the pod from outside.
@@ -90,7 +99,12 @@ func (in *Input) others() []corev1.PodCondition {
 	if in.Previous != nil {
 		add(in.Previous.Conditions)
 	}
-	return out
+	return slices.DeleteFunc(out, func(c corev1.PodCondition) bool { return passing(c.Type) })
+}
+
+// passing reports whether a condition is the agent's and goes away with its cause.
+func passing(kind corev1.PodConditionType) bool {
+	return kind == corev1.PodResizePending || kind == corev1.PodResizeInProgress || kind == corev1.AllContainersRestarting
 }
 
 // Compute returns the status of a pod. It never leaves a terminal phase that the
@@ -103,14 +117,25 @@ func Compute(in Input) corev1.PodStatus {
 	in.Now = in.Now.Truncate(time.Second)
 	st := corev1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
-		ContainerStatuses:  containerStatuses(&in),
 		QOSClass:           QOSClass(in.Pod),
 		StartTime:          startTime(&in),
 	}
+	fillContainers(&in, &st)
+	grantPod(&in, &st)
+	keepClaims(&in, &st)
 	setPhase(&in, &st)
 	setAddresses(&in, &st)
 	st.Conditions = conditions(&in, &st)
 	return st
+}
+
+// keepClaims keeps what the control plane wrote of the pod's resource claims.
+func keepClaims(in *Input, st *corev1.PodStatus) {
+	from := in.Previous
+	if from == nil || len(in.Pod.Status.ResourceClaimStatuses) > 0 {
+		from = &in.Pod.Status
+	}
+	st.ResourceClaimStatuses = slices.Clone(from.ResourceClaimStatuses)
 }
 
 func startTime(in *Input) *metav1.Time {
@@ -126,7 +151,7 @@ func startTime(in *Input) *metav1.Time {
 }
 
 func setPhase(in *Input, st *corev1.PodStatus) {
-	st.Phase = phase(in, st.ContainerStatuses)
+	st.Phase = phase(in, st)
 	if in.End.Reason != "" {
 		st.Reason, st.Message = in.End.Reason, in.End.Message
 	}

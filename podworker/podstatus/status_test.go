@@ -190,9 +190,10 @@ func TestGrantedResources(t *testing.T) {
 	c.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1")}
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true}}
 	got := podstatus.Compute(podstatus.Input{Pod: pod, Observed: seen(running("a", "1")), Now: noon}).ContainerStatuses[0]
+	disabled := corev1.RecursiveReadOnlyDisabled
 	want := corev1.ContainerStatus{
 		AllocatedResources: c.Resources.Requests, Resources: &c.Resources,
-		VolumeMounts: []corev1.VolumeMountStatus{{Name: "v", MountPath: "/v", ReadOnly: true}},
+		VolumeMounts: []corev1.VolumeMountStatus{{Name: "v", MountPath: "/v", ReadOnly: true, RecursiveReadOnly: &disabled}},
 	}
 	if diff := cmp.Diff(want.AllocatedResources, got.AllocatedResources) + cmp.Diff(want.Resources, got.Resources) + cmp.Diff(want.VolumeMounts, got.VolumeMounts); diff != "" {
 		t.Errorf("grants (-want +got):\n%s", diff)
