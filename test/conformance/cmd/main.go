@@ -1,0 +1,111 @@
+// Command conformance runs a set of Kubernetes' end-to-end specs in a cluster on this
+// machine and compares the results with the stock binaries'. See "make conformance".
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/conformance"
+	"github.com/nodekit-go/nodekit/test/conformance/run"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := command(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// command does what the arguments say, and reports whether nothing was lost.
+func command(ctx context.Context, args []string) (bool, error) {
+	o, err := parse(args, os.Stderr)
+	if err != nil {
+		return false, err
+	}
+	if o.page != "" {
+		return true, writePage(o)
+	}
+	if err := cluster.Prepare(ctx, os.Stderr); err != nil {
+		return false, err
+	}
+	outcome, err := run.Run(ctx, o.config())
+	if outcome.Specs != nil {
+		err = errors.Join(err, o.print(os.Stdout, outcome))
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := o.save(outcome); err != nil {
+		return false, err
+	}
+	return !outcome.Verdict.Failed(), nil
+}
+
+// print writes the table, or JSON.
+func (o *options) print(w io.Writer, outcome run.Outcome) error {
+	summary := conformance.Summary{
+		Set: o.set.Name, Kit: o.kit.Name(o.set), Title: o.kit.Title(o.set), Stock: o.kit.Stock(o.set),
+		Versions: outcome.Record.Versions, Wall: outcome.Record.Wall.Seconds(),
+		Verdict: outcome.Verdict, Setup: outcome.Setup, Dir: outcome.Dir,
+	}
+	if o.output != "json" {
+		return summary.WriteTable(w)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(summary)
+}
+
+// save puts the results under version control, as far as the flags ask for it.
+func (o *options) save(outcome run.Outcome) error {
+	if o.record {
+		if !outcome.Whole() {
+			return errors.New("not recorded: only a run of the whole set is, with a result for each spec")
+		}
+		if err := o.tree().SaveRecord(o.set, o.kit, outcome.Record); err != nil {
+			return err
+		}
+	}
+	if !o.ratchet {
+		return nil
+	}
+	if o.kit.Stock(o.set) {
+		return errors.New("there is no ratchet for the stock binaries: -record records what they pass")
+	}
+	ratchet, err := o.tree().Ratchet(o.set, o.kit)
+	if err != nil {
+		return err
+	}
+	tighter, added := ratchet.Tighten(outcome.Record.Results)
+	fmt.Fprintf(os.Stderr, "the ratchet holds %d specs, %d of them new\n", len(tighter), len(added))
+	return o.tree().SaveRatchet(o.set, o.kit, tighter)
+}
+
+func writePage(o *options) error {
+	var chapters []conformance.Chapter
+	for _, set := range conformance.Sets() {
+		records, err := o.tree().Records(set)
+		if err != nil {
+			return err
+		}
+		chapters = append(chapters, conformance.Chapter{Set: set, Records: records})
+	}
+	file, err := os.Create(o.page)
+	if err != nil {
+		return err
+	}
+	return errors.Join(conformance.WritePage(file, chapters, conformance.Skips()), file.Close())
+}

@@ -1,0 +1,18 @@
+// Package conformance decides what runs of Kubernetes' end-to-end suites mean: which
+// specs belong to a named set, what a report says, how it compares with the stock
+// binaries, whether anything was lost that has passed before. It is plain data and
+// functions; package run, beside it, starts the cluster and the suite.
+//
+//	specs, err := conformance.ParseList(out)                  // what the suite offers
+//	want := set.Select(specs)                                 // what the set asks for
+//	results, err := conformance.ParseReport(file)             // what came out
+//	verdict := conformance.Judge(results, ratchet, stock)
+//
+// Two kinds of file are under version control in this folder. stock/ holds the results
+// of upstream's binaries, the yardstick: a table beside them needs no second run.
+// ratchet/ names the specs that pass with ours: a run that loses one fails, and only
+// "make ratchet" adds to it. A spec that the host cannot pass is listed in [Skips] with
+// its reason, and the stock results must show that upstream fails it here, too.
+//
+// The package is for this repository and not API.
+package conformance

@@ -1,0 +1,97 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func openTestJournal(t *testing.T, path string, heading Heading, specs ...string) *Journal {
+	t.Helper()
+	j, err := OpenJournal(path, heading, specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func addTo(t *testing.T, j *Journal, spec string) {
+	t.Helper()
+	if err := j.Add(Result{Spec: spec, State: Passed}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKilledRunGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	heading := Heading{Set: "quick", Kit: "stock", Versions: []string{"kubernetes v1.37.2"}}
+	first := openTestJournal(t, path, heading, "a", "b", "c")
+	addTo(t, first, "a")
+	if err := first.AddWall(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	// The machine stops in the middle of a line.
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(data, `{"result":{"spec":"b","sta`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := openTestJournal(t, path, heading, "a", "b", "c")
+	if diff := cmp.Diff([]string{"b", "c"}, Missing([]string{"a", "b", "c"}, second.Results())); diff != "" {
+		t.Errorf("still to run (-want +got):\n%s", diff)
+	}
+	if second.Wall() != time.Minute {
+		t.Errorf("the run has taken %s, want 1m", second.Wall())
+	}
+	addTo(t, second, "b")
+	third := openTestJournal(t, path, heading, "a", "b", "c")
+	want := []Result{{Spec: "a", State: Passed}, {Spec: "b", State: Passed}}
+	if diff := cmp.Diff(want, third.Results()); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewRunBegins(t *testing.T) {
+	heading := Heading{Set: "quick", Kit: "stock", Versions: []string{"nodekit 1"}}
+	for _, test := range []struct {
+		name    string
+		heading Heading
+		specs   []string
+	}{
+		{"when the last one is whole", heading, []string{"a"}},
+		{"with another version", Heading{Set: "quick", Kit: "stock", Versions: []string{"nodekit 2"}}, []string{"a", "b"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal")
+			addTo(t, openTestJournal(t, path, heading, "a"), "a")
+			if got := openTestJournal(t, path, test.heading, test.specs...).Results(); len(got) != 0 {
+				t.Errorf("it begins with %v", got)
+			}
+			if _, err := os.Stat(path + ".previous"); err != nil {
+				t.Errorf("the results before are gone: %v", err)
+			}
+		})
+	}
+}
+
+func FuzzParseJournal(f *testing.F) {
+	f.Add([]byte("{\"set\":\"quick\"}\n{\"result\":{\"spec\":\"a\",\"state\":\"passed\"}}\n{\"wall\":5}\n"))
+	f.Add([]byte("{}\n{\"wall\":-1}\nx\n{\"result\":{\"spec\":\"\",\"state\":\"passed\"}}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, results, wall := parseJournal(data)
+		if wall < 0 {
+			return // Sums may overflow; nothing depends on it.
+		}
+		for _, r := range results {
+			if _, err := parseState(string(r.State)); err != nil || r.Spec == "" {
+				t.Errorf("%+v: %v", r, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package conformance
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Whose says whose binary runs.
+type Whose string
+
+const (
+	// Ours is the example program of this repository.
+	Ours Whose = "ours"
+	// Stock is upstream's program.
+	Stock Whose = "stock"
+)
+
+// ParseWhose reads "ours" or "stock".
+func ParseWhose(text string) (Whose, error) {
+	switch w := Whose(text); w {
+	case Ours, Stock:
+		return w, nil
+	default:
+		return "", fmt.Errorf("want %s or %s", Ours, Stock)
+	}
+}
+
+// Kit is what the nodes of a run are made of.
+type Kit struct {
+	Kubelet Whose `json:"kubelet"`
+	Proxy   Whose `json:"proxy"`
+	// Backend is kube-proxy's mode: nftables or iptables.
+	Backend string `json:"backend"`
+	// Runtime is containerd, containerd2, or the path of a CRI socket.
+	Runtime string `json:"runtime"`
+}
+
+// Name returns what a run of the set with this kit is called in file names. The proxy
+// is part of it only where the set exercises it.
+func (k Kit) Name(set Set) string {
+	runtime := k.Runtime
+	if strings.Contains(runtime, "/") {
+		runtime = strings.TrimSuffix(filepath.Base(runtime), ".sock")
+	}
+	if set.Part == Node {
+		return fmt.Sprintf("kubelet-%s_%s", k.Kubelet, runtime)
+	}
+	return fmt.Sprintf("kubelet-%s_proxy-%s-%s_%s", k.Kubelet, k.Proxy, k.Backend, runtime)
+}
+
+// Stock reports whether a run of the set with this kit exercises upstream's binaries
+// only.
+func (k Kit) Stock(set Set) bool {
+	return k.Kubelet == Stock && (set.Part == Node || k.Proxy == Stock)
+}
+
+// Yardstick returns the kit that this one is compared with: the same with upstream's
+// binaries.
+func (k Kit) Yardstick() Kit {
+	k.Kubelet, k.Proxy = Stock, Stock
+	return k
+}
+
+// Title describes the kit in a table's heading.
+func (k Kit) Title(set Set) string {
+	title := fmt.Sprintf("kubelet %s, %s", k.Kubelet, k.Runtime)
+	if set.Part == Network {
+		title = fmt.Sprintf("kubelet %s, kube-proxy %s (%s), %s", k.Kubelet, k.Proxy, k.Backend, k.Runtime)
+	}
+	return title
+}

@@ -1,0 +1,121 @@
+package conformance
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Record is the outcome of a whole run, with what is needed to judge it later. Its text
+// is compact, sorted, and made for version control: a line per spec.
+type Record struct {
+	// Set and Kit name what ran; see [Set.Name] and [Kit.Name].
+	Set string `json:"set"`
+	Kit string `json:"kit"`
+	// Date is the day of the run.
+	Date time.Time `json:"date"`
+	// Versions name the programs and the kernel, as "containerd 1.6.20".
+	Versions []string `json:"versions"`
+	// Wall is how long the suite ran, all of its parts together.
+	Wall time.Duration `json:"wall"`
+	// Results are those of all specs of the set, in the order of their names.
+	Results []Result `json:"results"`
+}
+
+const recordDate = "2006-01-02"
+
+// Encode writes the record as text.
+func (r Record) Encode(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# set %s\n# kit %s\n# date %s\n# wall %s\n", r.Set, r.Kit, r.Date.Format(recordDate), r.Wall.Round(time.Second))
+	for _, version := range r.Versions {
+		fmt.Fprintf(&b, "# version %s\n", version)
+	}
+	for _, result := range Latest(r.Results) {
+		fmt.Fprintf(&b, "%s\t%.1f\t%s", result.State, result.Time.Seconds(), field(result.Spec))
+		if result.Message != "" {
+			fmt.Fprintf(&b, "\t%s", field(result.Message))
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// field keeps a text from being taken for two.
+func field(s string) string { return strings.NewReplacer("\t", " ", "\n", " ", "\r", " ").Replace(s) }
+
+// ParseRecord reads what [Record.Encode] wrote.
+func ParseRecord(r io.Reader) (Record, error) {
+	var record Record
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for number := 1; lines.Scan(); number++ {
+		if err := record.parseLine(lines.Text()); err != nil {
+			return Record{}, fmt.Errorf("read record: line %d: %w", number, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return Record{}, fmt.Errorf("read record: %w", err)
+	}
+	return record, nil
+}
+
+func (r *Record) parseLine(line string) error {
+	if heading, ok := strings.CutPrefix(line, "# "); ok {
+		return r.parseHeading(heading)
+	}
+	if line == "" {
+		return nil
+	}
+	fields := strings.SplitN(line, "\t", 4)
+	if len(fields) < 3 || fields[2] == "" {
+		return fmt.Errorf("want state, seconds, spec and maybe a message with tabs between, got %q", line)
+	}
+	state, err := parseState(fields[0])
+	if err != nil {
+		return err
+	}
+	tenths, err := seconds(fields[1])
+	if err != nil {
+		return err
+	}
+	result := Result{Spec: field(fields[2]), State: state, Time: tenths}
+	if len(fields) == 4 {
+		result.Message = field(fields[3])
+	}
+	r.Results = append(r.Results, result)
+	return nil
+}
+
+// seconds reads a time of up to some days, in seconds with tenths.
+func seconds(s string) (time.Duration, error) {
+	const limit = 1e6
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0 && v <= limit) {
+		return 0, fmt.Errorf("bad number of seconds %q", s)
+	}
+	return time.Duration(v*10+0.5) * (time.Second / 10), nil
+}
+
+func (r *Record) parseHeading(heading string) (err error) {
+	key, value, _ := strings.Cut(heading, " ")
+	switch key {
+	case "set":
+		r.Set = value
+	case "kit":
+		r.Kit = value
+	case "version":
+		r.Versions = append(r.Versions, value)
+	case "date":
+		r.Date, err = time.Parse(recordDate, value)
+	case "wall":
+		r.Wall, err = time.ParseDuration(value)
+	default:
+		err = fmt.Errorf("unknown heading %q", key)
+	}
+	return err
+}

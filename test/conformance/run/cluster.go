@@ -1,0 +1,92 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/conformance"
+	"github.com/nodekit-go/nodekit/test/images"
+)
+
+// clusterEnvironment is a cluster for the suite test/e2e.
+type clusterEnvironment struct {
+	*cluster.Cluster
+	procs    int
+	progress func(string)
+}
+
+func startCluster(ctx context.Context, cfg Config, dir string) (environment, error) {
+	node, err := nodeConfig(cfg.Kit)
+	if err != nil {
+		return nil, err
+	}
+	archive, err := images.Suites(ctx, images.Config{Progress: cfg.Progress})
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Start(ctx, cluster.Config{
+		Name: "e2e", Logs: filepath.Join(dir, "logs"), Nodes: cfg.Set.Nodes, Node: node,
+		Images: []string{archive}, Progress: cfg.Progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &clusterEnvironment{Cluster: c, procs: cfg.Procs, progress: cfg.Progress}, nil
+}
+
+func nodeConfig(kit conformance.Kit) (cluster.NodeConfig, error) {
+	kubelet, err1 := cluster.ParseSource(string(kit.Kubelet))
+	proxy, err2 := cluster.ParseSource(string(kit.Proxy))
+	runtime, err3 := cluster.ParseRuntime(kit.Runtime)
+	return cluster.NodeConfig{Kubelet: kubelet, Proxy: proxy, Backend: kit.Backend, Runtime: runtime}, errors.Join(err1, err2, err3)
+}
+
+func (c *clusterEnvironment) stop(ctx context.Context) error { return c.Cluster.Stop(ctx) }
+
+func (c *clusterEnvironment) versions(ctx context.Context) ([]string, error) {
+	version, err := c.Node(0).CRI().Runtime.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("ask the runtime for its version: %w", err)
+	}
+	return []string{version.GetRuntimeName() + " " + version.GetRuntimeVersion()}, nil
+}
+
+func (c *clusterEnvironment) run(ctx context.Context, dir string, specs []string, add func(conformance.Result) error) ([]string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	args, err := c.arguments(ctx, dir, specs)
+	if err != nil {
+		return nil, err
+	}
+	cmd := c.Plane().Command(ctx, args[0], args[1:]...)
+	cmd.Dir = dir
+	return suiteRun{dir: dir, specs: specs, add: add, progress: c.progress}.run(ctx, cmd)
+}
+
+// arguments is the command line of Ginkgo and the suite.
+func (c *clusterEnvironment) arguments(ctx context.Context, dir string, specs []string) ([]string, error) {
+	ginkgo, err := tool(ctx, "ginkgo")
+	if err != nil {
+		return nil, err
+	}
+	kubectl, err := tool(ctx, "kubectl")
+	if err != nil {
+		return nil, err
+	}
+	suite, err := suiteProgram(ctx, conformance.E2E, dir)
+	if err != nil {
+		return nil, err
+	}
+	return append(ginkgoArguments(ginkgo, dir, specs, c.procs), suite, "--",
+		"--kubeconfig="+c.Kubeconfig(), "--kubectl-path="+kubectl, "--provider=skeleton", "--disable-log-dump",
+		"--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--system-pods-startup-timeout=5s",
+		"--report-dir="+dir,
+	), nil
+}

@@ -1,0 +1,253 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nodekit-go/nodekit/test/conformance"
+)
+
+// Config says what to run and where to keep it.
+type Config struct {
+	// Set is the specs, and Kit what the nodes are made of.
+	Set conformance.Set
+	Kit conformance.Kit
+	// Focus and Skip narrow the set by regular expressions. Empty changes nothing.
+	Focus, Skip string
+	// Dir is the folder for the results of all sets. Required.
+	Dir string
+	// Tree holds the files under version control. Required.
+	Tree Tree
+	// Procs is how many specs run at the same time. Zero means 6.
+	Procs int
+	// Fresh forgets the results of a run that was killed.
+	Fresh bool
+	// Progress receives a line per step. Nil means silence.
+	Progress func(string)
+}
+
+// Outcome is a run's results and what they mean.
+type Outcome struct {
+	// Record is the whole results; see [Outcome.Whole].
+	Record conformance.Record
+	// Specs are those that were asked for.
+	Specs []string
+	// Verdict compares them with what has passed before and with the stock results.
+	Verdict conformance.Verdict
+	// Setup are failures outside of specs.
+	Setup []string
+	// Dir is the folder of this run.
+	Dir string
+	// Narrowed is true when focus or skip left specs of the set out.
+	Narrowed bool
+}
+
+// Whole reports whether each spec of the set has a result.
+func (o Outcome) Whole() bool { return !o.Narrowed && o.Verdict.Count.Missing == 0 }
+
+// environment is what the specs run against.
+type environment interface {
+	// run runs the suite for the specs, keeps reports in dir, and hands each result
+	// to add as soon as it is known, maybe more than once.
+	run(ctx context.Context, dir string, specs []string, add func(conformance.Result) error) (setup []string, err error)
+	// versions names the runtime.
+	versions(ctx context.Context) ([]string, error)
+	// stop ends and removes it.
+	stop(ctx context.Context) error
+}
+
+// Run runs the set. An error means that the run could not be made or go on; what it
+// has found until then is kept. Whether specs failed is in the outcome.
+func Run(ctx context.Context, cfg Config) (Outcome, error) {
+	if cfg.Progress == nil {
+		cfg.Progress = func(string) {}
+	}
+	if cfg.Procs == 0 {
+		cfg.Procs = 6
+	}
+	r, err := prepare(ctx, cfg)
+	if err != nil {
+		return Outcome{}, fmt.Errorf("prepare the run: %w", err)
+	}
+	err = r.finish(ctx)
+	return r.outcome(), errors.Join(err, r.journal.Close())
+}
+
+// runner is a run on its way.
+type runner struct {
+	cfg     Config
+	dir     string
+	specs   []string // What was asked for.
+	all     int      // How many specs the set has.
+	must    conformance.Ratchet
+	stock   []conformance.Result
+	journal *conformance.Journal
+	heading conformance.Heading
+	setup   []string
+	runtime []string // Versions.
+}
+
+func prepare(ctx context.Context, cfg Config) (*runner, error) {
+	r := &runner{cfg: cfg, dir: filepath.Join(cfg.Dir, cfg.Set.Name, cfg.Kit.Name(cfg.Set))}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := r.choose(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.compareWith(); err != nil {
+		return nil, err
+	}
+	versions, err := versions(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.heading = conformance.Heading{Set: cfg.Set.Name, Kit: cfg.Kit.Name(cfg.Set), Versions: versions}
+	path := filepath.Join(r.dir, "journal.jsonl")
+	if cfg.Fresh {
+		if err := os.RemoveAll(path); err != nil {
+			return nil, err
+		}
+	}
+	r.journal, err = conformance.OpenJournal(path, r.heading, r.specs)
+	return r, err
+}
+
+// choose finds the specs of the set.
+func (r *runner) choose(ctx context.Context) error {
+	r.cfg.Progress("asking the suite for its specs")
+	offered, err := listSpecs(ctx, r.cfg.Set)
+	if err != nil {
+		return err
+	}
+	set, err := r.cfg.Set.Select(offered)
+	if err != nil {
+		return err
+	}
+	r.all = len(set)
+	r.specs, err = conformance.Narrow(set, r.cfg.Focus, r.cfg.Skip)
+	if err == nil && len(r.specs) == 0 {
+		err = fmt.Errorf("no spec of the set %s matches", r.cfg.Set.Name)
+	}
+	return err
+}
+
+// compareWith reads what the results are compared with. A stock run must pass what the
+// recorded stock run has passed.
+func (r *runner) compareWith() error {
+	set, kit := r.cfg.Set, r.cfg.Kit
+	record, err := r.cfg.Tree.Record(set, kit.Yardstick())
+	if err != nil {
+		return err
+	}
+	r.stock = record.Results
+	if kit.Stock(set) {
+		r.must, _ = conformance.Ratchet{}.Tighten(record.Results)
+		return nil
+	}
+	r.must, err = r.cfg.Tree.Ratchet(set, kit)
+	return err
+}
+
+// finish runs what has no result yet, and once more what was lost.
+func (r *runner) finish(ctx context.Context) (err error) {
+	todo := conformance.Missing(r.specs, r.journal.Results())
+	if !r.cfg.Kit.Stock(r.cfg.Set) {
+		if todo, err = r.excuse(todo); err != nil {
+			return err
+		}
+	}
+	if len(todo) == 0 {
+		return nil
+	}
+	r.cfg.Progress(fmt.Sprintf("%d of %d specs to run: %s, %s", len(todo), len(r.specs), r.cfg.Set.Name, r.cfg.Kit.Title(r.cfg.Set)))
+	env, err := start(ctx, r.cfg, r.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, env.stop(ctx)) }()
+	if r.runtime, err = env.versions(ctx); err != nil {
+		return err
+	}
+	if err := r.part(ctx, env, todo); err != nil {
+		return err
+	}
+	return r.again(ctx, env, todo)
+}
+
+// excuse records the specs that the host cannot pass and returns the others.
+func (r *runner) excuse(specs []string) ([]string, error) {
+	run, excused, err := conformance.Excuses(specs, conformance.Skips(), r.stock)
+	for _, result := range excused {
+		err = errors.Join(err, r.journal.Add(result))
+	}
+	return run, err
+}
+
+// again gives specs that were lost a second chance: one that passes then is flaky, not
+// lost.
+func (r *runner) again(ctx context.Context, env environment, ran []string) error {
+	var specs []string
+	for _, lost := range r.must.Lost(ran, r.journal.Results()) {
+		specs = append(specs, lost.Spec)
+	}
+	const most = 20 // More than that is no flake.
+	if len(specs) == 0 || len(specs) > most {
+		return nil
+	}
+	r.cfg.Progress(fmt.Sprintf("once more: %d specs that have passed before", len(specs)))
+	return r.part(ctx, env, specs)
+}
+
+// part runs the suite once, in a folder of its own.
+func (r *runner) part(ctx context.Context, env environment, specs []string) error {
+	dir, err := nextPart(r.dir)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	setup, err := env.run(ctx, dir, specs, r.journal.Add)
+	r.setup = append(r.setup, setup...)
+	return errors.Join(err, r.journal.AddWall(time.Since(began)))
+}
+
+// nextPart makes the next of the folders part-1, part-2, ….
+func nextPart(dir string) (string, error) {
+	for number := 1; ; number++ {
+		part := filepath.Join(dir, fmt.Sprintf("part-%d", number))
+		err := os.Mkdir(part, 0o755)
+		if err == nil || !errors.Is(err, os.ErrExist) {
+			return part, err
+		}
+	}
+}
+
+func (r *runner) outcome() Outcome {
+	results := r.journal.Results()
+	results = slices.DeleteFunc(results, func(result conformance.Result) bool { return !slices.Contains(r.specs, result.Spec) })
+	return Outcome{
+		Record: conformance.Record{
+			Set: r.heading.Set, Kit: r.heading.Kit, Date: time.Now(),
+			Versions: append(slices.Clone(r.heading.Versions), r.runtime...),
+			Wall:     r.journal.Wall(), Results: results,
+		},
+		Specs:    r.specs,
+		Verdict:  conformance.Judge(r.specs, results, r.must, r.stock),
+		Setup:    r.setup,
+		Dir:      r.dir,
+		Narrowed: len(r.specs) < r.all,
+	}
+}
+
+// start makes what the set's specs run against.
+func start(ctx context.Context, cfg Config, dir string) (environment, error) {
+	if cfg.Set.Suite == conformance.E2ENode {
+		return startNode(ctx, cfg, dir)
+	}
+	return startCluster(ctx, cfg, dir)
+}

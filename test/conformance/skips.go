@@ -1,0 +1,60 @@
+package conformance
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Skip is a spec that some hosts cannot pass, whoever's binaries run.
+type Skip struct {
+	// Pattern is a regular expression over the spec's full name.
+	Pattern string
+	// Reason says what the host lacks.
+	Reason string
+}
+
+// Skips returns the known limits of hosts. A skip counts only where the stock results
+// of the same set show that upstream fails the spec: elsewhere the spec runs.
+func Skips() []Skip {
+	return []Skip{
+		{`\[sig-node\] PrivilegedPod .* should enable privileged commands`, "the kernel has no dummy network device, which the pod adds"},
+	}
+}
+
+// Excuses sorts the specs by the skips: those to run, and those that are excused with
+// the reason. stock holds upstream's results of the same set.
+//
+// A skip that upstream passes is an error: it would hide a fault of ours. So is one
+// that upstream has no result for, because nothing proves it.
+func Excuses(specs []string, skips []Skip, stock []Result) (run []string, excused []Result, err error) {
+	have := states(stock)
+	for _, spec := range specs {
+		skip, found, err := skipFor(spec, skips)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case !found:
+			run = append(run, spec)
+		case have[spec] == "":
+			return nil, nil, fmt.Errorf("%s is skipped (%s), but there is no stock result that proves it: run the set with the stock binaries first", spec, skip.Reason)
+		case have[spec] == Passed:
+			return nil, nil, fmt.Errorf("%s is skipped (%s), but the stock binaries pass it: remove the skip", spec, skip.Reason)
+		default:
+			excused = append(excused, Result{Spec: spec, State: Skipped, Message: "host: " + skip.Reason})
+		}
+	}
+	return run, excused, nil
+}
+
+func skipFor(spec string, skips []Skip) (Skip, bool, error) {
+	for _, skip := range skips {
+		pattern, err := regexp.Compile(skip.Pattern)
+		if err != nil {
+			return Skip{}, false, fmt.Errorf("skip %q: %w", skip.Pattern, err)
+		}
+		if pattern.MatchString(spec) {
+			return skip, true, nil
+		}
+	}
+	return Skip{}, false, nil
+}
