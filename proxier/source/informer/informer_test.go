@@ -206,6 +206,15 @@ func TestSourceListsPagesWhereNothingStreams(t *testing.T) {
 	sink.wait(t, "service ns/a", "service ns/b", "synced", "service ns/b")
 }
 
+func TestSourceListsWhereTheStorageCannotStream(t *testing.T) {
+	s := newServer(t)
+	s.lists["services"] = `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"ns","name":"a"}}]}`
+	s.lists["endpointslices"] = `{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","metadata":{"resourceVersion":"7"}}`
+	cannot := strings.Replace(gone, `"reason":"Expired","code":410`, `"code":500,"message":"the required storage feature is disabled"`, 1)
+	s.streams["services"], s.streams["endpointslices"] = []string{cannot, ""}, []string{cannot, ""}
+	run(t, s, Config{}).wait(t, "service ns/a", "synced")
+}
+
 func TestSourceTellsOfNodeAndRanges(t *testing.T) {
 	s := newServer(t)
 	s.streams["services"] = []string{end("v1", "Service", "5")}

@@ -110,11 +110,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 func (r *reflector) step(ctx context.Context) error {
 	if r.version == "" && r.canStream {
 		err := r.watch(ctx, true)
-		if refused(err) {
-			r.log.Debug("the API server does not stream the first state; it is listed")
-			r.canStream = false
+		if r.version != "" || !refused(err) {
+			return err
 		}
-		return err
+		r.log.Debug("the API server does not stream the first state; it is listed", "err", err)
+		r.canStream = false
 	}
 	if r.version == "" {
 		if err := r.fetch(ctx); err != nil {
@@ -127,10 +127,16 @@ func (r *reflector) step(ctx context.Context) error {
 // errSilent says that a stream of the first state stalled.
 var errSilent = fmt.Errorf("no end of the first state within %v of silence", streamPause)
 
-// refused reports that the server does not know the request for a stream, or takes
-// it for a plain watch.
+// refused reports that the server does not know the request for a stream, takes it
+// for a plain watch, or cannot do it with its storage, for which it has no reason of
+// its own. What a list would meet as well does not count.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errSilent)
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return errors.Is(err, errSilent)
+	}
+	return !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) && !apierrors.IsTooManyRequests(err) &&
+		!apierrors.IsServiceUnavailable(err) && !apierrors.IsNotFound(err)
 }
 
 // fetch delivers everything from lists, page by page.
