@@ -16,7 +16,7 @@ APT_CLUSTER := etcd-server conntrack ipset debootstrap busybox-static
 # Tools of test/tools that the node tests run.
 NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
-CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy
+CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
@@ -63,7 +63,7 @@ cluster-clean: ## remove the clusters and test nodes that were kept or that a ki
 	@go run ./hack/cluster -clean $(NAME)
 
 .PHONY: cluster-tools
-cluster-tools: # what a cluster needs; the first time on a machine it builds Kubernetes
+cluster-tools:
 	$(call say,what a cluster needs)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE) $(APT_CLUSTER)
 	@for tool in $(CLUSTER_TOOLS); do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
@@ -71,7 +71,7 @@ cluster-tools: # what a cluster needs; the first time on a machine it builds Kub
 	@case $(RUNTIME) in containerd2) for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done;; esac
 
 .PHONY: test
-test: lint test-unit test-kernel test-node test-nested ## install what the tests need and run them all
+test: lint test-unit test-kernel test-node test-cluster test-nested ## install what the tests need and run them all
 	$(call say,all tests passed)
 
 .PHONY: test-unit
@@ -93,6 +93,13 @@ test-node: ## pods on private containerds, Debian's and a current one (root)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
 	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
 	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -timeout 20m ./test/node/... ./test/crictl/...
+
+.PHONY: test-cluster
+test-cluster: cluster-tools ## a stock cluster with two nodes passes ten specs and leaves nothing (root)
+	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
+	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
+	$(call say,cluster tests)
+	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -timeout 15m ./test/cluster/...
 
 .PHONY: test-nested
 test-nested: ## the nested modules

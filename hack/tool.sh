@@ -7,7 +7,8 @@ set -euo pipefail
 
 name=$1
 module=${2:-hack/tools}
-cd "$(dirname "$0")/../$module"
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root/$module"
 # Read from go.mod alone: the go command would load every package first, for seconds.
 read -r package version < <(awk -v name="$name" '
   { sub(/ *\/\/.*/, "") }
@@ -38,7 +39,10 @@ fi
 build=(go build) cgo=0 tags='' ldflags='-s -w'
 case $package in
   github.com/containerd/containerd/*) tags='no_btrfs no_zfs no_devmapper' ;; # spares it its C libraries
-  github.com/opencontainers/runc) cgo=1 tags=seccomp ;;
+  github.com/opencontainers/runc)
+    "$root/hack/install.sh" gcc libc6-dev libseccomp-dev pkg-config >&2 9>&-
+    cgo=1 tags=seccomp
+    ;;
   k8s.io/kubernetes/*)
     IFS=. read -r major minor _ <<<"${version#v}"
     for at in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -49,8 +53,12 @@ case $package in
 esac
 
 began=$SECONDS
-echo "building $name $version (once; of Kubernetes' programs the first takes a quarter of an hour)" >&2
-CGO_ENABLED=$cgo "${build[@]}" -trimpath -tags "$tags" -ldflags "$ldflags" -o "$binary.new" "$package" 9>&-
+note=once
+case $package in k8s.io/kubernetes/*) note="once; the first of Kubernetes' programs takes a quarter of an hour" ;; esac
+echo "building $name $version ($note)" >&2
+# -v names each package as it is compiled: they are counted, and what else is said is passed on.
+CGO_ENABLED=$cgo "${build[@]}" -v -trimpath -tags "$tags" -ldflags "$ldflags" -o "$binary.new" "$package" 2>&1 9>&- |
+  awk '/^[^ :#]+$/ { if (++n % 250 == 0) { print "  " n " packages compiled"; fflush() } next } { print }' >&2
 mv "$binary.new" "$binary"
 echo "built $name in $((SECONDS - began)) s" >&2
 echo "$binary"

@@ -48,9 +48,11 @@ type Cluster struct {
 	api      *apiClient
 	programs controlPlane
 
-	mu    sync.Mutex // Guards nodes and next.
+	mu    sync.Mutex // Guards nodes and next, and what of a node changes.
 	nodes []*Node
 	next  int // The index of the next node.
+
+	stop func(context.Context) error
 }
 
 // Start makes a cluster. It first removes what killed programs left. The caller must
@@ -74,6 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		binaries: &binaries{dir: plane.Dir("bin"), paths: map[string]string{}},
 		admin:    plane.Dir("admin.kubeconfig"),
 	}
+	c.stop = once(c.destroy)
 	if err := c.boot(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start cluster %s: %w", c.Name(), err), c.Stop(ctx))
 	}
@@ -121,13 +124,29 @@ func (c *Cluster) boot(ctx context.Context) error {
 }
 
 // Stop ends all programs and removes everything the cluster made, save the logs. It
-// works after ctx has ended too, and takes at most a minute per node.
-func (c *Cluster) Stop(ctx context.Context) error {
+// works after ctx has ended too, and takes at most a minute per node. A second call
+// does nothing and returns what the first returned.
+func (c *Cluster) Stop(ctx context.Context) error { return c.stop(ctx) }
+
+func (c *Cluster) destroy(ctx context.Context) error {
 	var errs []error
 	for _, n := range c.Nodes() {
 		errs = append(errs, n.Node.Stop(ctx))
 	}
 	return errors.Join(append(errs, c.plane.Stop(ctx))...)
+}
+
+// once makes a function that runs f when it is called first, and returns then and
+// later what f returned.
+func once(f func(context.Context) error) func(context.Context) error {
+	var (
+		first sync.Once
+		err   error
+	)
+	return func(ctx context.Context) error {
+		first.Do(func() { err = f(ctx) })
+		return err
+	}
 }
 
 // Keep leaves the cluster running when our program ends. [testnode.Clean] with
@@ -172,13 +191,15 @@ func (c *Cluster) Nodes() []*Node {
 // Node returns a node by its place in [Cluster.Nodes].
 func (c *Cluster) Node(i int) *Node { return c.Nodes()[i] }
 
-// AddNode adds a node and waits until it is ready, unless [Config.NoWait] is set.
+// AddNode adds a node and waits until it is ready, unless [Config.NoWait] is set. A
+// node that does not become ready is returned with the error, and stays until
+// [Cluster.Stop].
 func (c *Cluster) AddNode(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	n, err := c.makeNode(ctx, cfg)
-	if err == nil {
-		err = n.boot(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return n, err
+	return n, n.boot(ctx)
 }
 
 // logs returns the folder of a node's logs.

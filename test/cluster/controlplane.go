@@ -105,6 +105,8 @@ func (c *Cluster) apiServerFlags() []string {
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + c.pki("front-proxy.crt"), "--proxy-client-key-file=" + c.pki("front-proxy.key"),
+		// It would let watches end by themselves when it is stopped, for up to a minute.
+		"--shutdown-watch-termination-grace-period=1s",
 		// The control plane has no way to virtual addresses.
 		"--enable-aggregator-routing",
 	}

@@ -39,7 +39,8 @@ func (n *Node) kubeletProgram(kubeconfig string) *Program {
 	return &Program{
 		name: "kubelet",
 		launch: func(ctx context.Context) (*testnode.Process, error) {
-			binary, err := n.cluster.binaries.node(ctx, "kubelet", n.cfg.Kubelet)
+			source, _ := n.sources()
+			binary, err := n.cluster.binaries.node(ctx, n, "kubelet", source)
 			if err != nil {
 				return nil, err
 			}

@@ -12,7 +12,8 @@ func (n *Node) proxyProgram(kubeconfig string) *Program {
 	return &Program{
 		name: "kube-proxy",
 		launch: func(ctx context.Context) (*testnode.Process, error) {
-			binary, err := n.cluster.binaries.node(ctx, "kube-proxy", n.cfg.Proxy)
+			_, source := n.sources()
+			binary, err := n.cluster.binaries.node(ctx, n, "kube-proxy", source)
 			if err != nil {
 				return nil, err
 			}

@@ -50,7 +50,7 @@ type Client struct {
 type Node struct {
 	*testnode.Node
 	cluster *Cluster
-	cfg     NodeConfig
+	cfg     NodeConfig // cluster.mu guards Kubelet and Proxy.
 	name    string
 	index   int
 
@@ -77,10 +77,25 @@ func (n *Node) Kubelet() *Program { return n.kubelet }
 func (n *Node) Proxy() *Program { return n.proxy }
 
 // UseKubelet makes the next start of the kubelet be that of another source.
-func (n *Node) UseKubelet(source Source) { n.cfg.Kubelet = source }
+func (n *Node) UseKubelet(source Source) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	n.cfg.Kubelet = source
+}
 
 // UseProxy makes the next start of kube-proxy be that of another source.
-func (n *Node) UseProxy(source Source) { n.cfg.Proxy = source }
+func (n *Node) UseProxy(source Source) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	n.cfg.Proxy = source
+}
+
+// sources returns where the kubelet and kube-proxy come from.
+func (n *Node) sources() (kubelet, proxy Source) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	return n.cfg.Kubelet, n.cfg.Proxy
+}
 
 // makeNode makes a node with a runtime that holds the images.
 func (c *Cluster) makeNode(ctx context.Context, cfg NodeConfig) (*Node, error) {
@@ -136,20 +151,24 @@ func (n *Node) boot(ctx context.Context) error {
 	if err := n.newPrograms(ctx); err != nil {
 		return err
 	}
-	if n.cfg.Kubelet != None {
+	kubelet, proxy := n.sources()
+	wait := kubelet != None && !n.cluster.cfg.NoWait
+	if kubelet != None {
 		if err := n.kubelet.Start(ctx); err != nil {
 			return err
 		}
 	}
-	if err := n.register(ctx); err != nil {
-		return err
+	if wait {
+		if err := n.awaitAddress(ctx); err != nil {
+			return err
+		}
 	}
-	if n.cfg.Proxy != None {
+	if proxy != None {
 		if err := n.proxy.Start(ctx); err != nil {
 			return err
 		}
 	}
-	if n.cluster.cfg.NoWait || n.cfg.Kubelet == None {
+	if !wait {
 		return nil
 	}
 	if err := n.WaitReady(ctx); err != nil {
@@ -176,13 +195,9 @@ func (n *Node) newPrograms(ctx context.Context) error {
 	return nil
 }
 
-// register waits until the kubelet has made the Node object with its address, and
-// gives the node its range of pod addresses, as a cloud's controllers do. Without
-// waiting it is done if and when the object appears.
-func (n *Node) register(ctx context.Context) error {
-	if n.cluster.cfg.NoWait || n.cfg.Kubelet == None {
-		return nil
-	}
+// awaitAddress waits until the kubelet has made the Node object with its address, and
+// gives the node its range of pod addresses, as a cloud's controllers do.
+func (n *Node) awaitAddress(ctx context.Context) error {
 	err := testnode.Eventually(ctx, startLimit, n.name+" has an address", func(ctx context.Context) error {
 		node, err := n.Object(ctx)
 		if err == nil && len(node.Status.Addresses) == 0 {

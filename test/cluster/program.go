@@ -14,8 +14,7 @@ const (
 	// startLimit is how long a program may take until it answers. It takes a few
 	// seconds; the rest is for machines with much else to do.
 	startLimit = 2 * time.Minute
-	// stopLimit is how long a program may take to end after SIGTERM. The API server
-	// lets its watches run out first.
+	// stopLimit is how long a program may take to end after SIGTERM.
 	stopLimit = 30 * time.Second
 )
 

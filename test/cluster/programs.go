@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -90,14 +93,22 @@ func (b *binaries) kubernetes(ctx context.Context, name string) (string, error) 
 	return b.once(name, func() (string, error) { return testnode.ToolOf(ctx, name, kubernetesTools) })
 }
 
-// node returns the path of the kubelet or kube-proxy of a source.
-func (b *binaries) node(ctx context.Context, name string, source Source) (string, error) {
+// node returns the path of the kubelet or kube-proxy of a source, where a node sees it.
+func (b *binaries) node(ctx context.Context, n *Node, name string, source Source) (string, error) {
 	if source == Stock {
 		return b.kubernetes(ctx, name)
 	}
-	return b.once("examples/"+name, func() (string, error) {
+	built, err := b.once("examples/"+name, func() (string, error) {
 		return testnode.Build(ctx, filepath.Join(b.dir, "ours"), "examples/"+name)
 	})
+	if err != nil {
+		return "", err
+	}
+	path := n.Dir(name)
+	if err := os.Link(built, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("give %s to %s: %w", name, n.name, err)
+	}
+	return path, nil
 }
 
 // runtime returns the folder with the programs of a runtime, empty for those of the

@@ -80,12 +80,9 @@ func (n *Node) WriteCNIConfig() error {
 	if err != nil {
 		return fmt.Errorf("write CNI configuration: %w", err)
 	}
-	// Renamed into place: containerd reads it as soon as it appears.
-	draft := n.lay.path("10-nodekit.conflist")
-	if err := os.WriteFile(draft, data, 0o600); err != nil {
-		return fmt.Errorf("write CNI configuration: %w", err)
-	}
-	if err := os.Rename(draft, n.cniConfig()); err != nil {
+	// Written in place: containerd 1.6 does not look at a file that is renamed into its
+	// folder.
+	if err := os.WriteFile(n.cniConfig(), data, 0o600); err != nil {
 		return fmt.Errorf("write CNI configuration: %w", err)
 	}
 	return nil

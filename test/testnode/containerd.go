@@ -63,6 +63,9 @@ disabled_plugins = [
 // bootContainerd writes the configuration, connects, and starts containerd in the
 // node's namespace for the first time.
 func (n *Node) bootContainerd(ctx context.Context) error {
+	if err := n.linkPrograms(); err != nil {
+		return err
+	}
 	if err := n.writeContainerdConfig(); err != nil {
 		return err
 	}
@@ -107,6 +110,33 @@ func (n *Node) ContainerdReady(ctx context.Context) error { return n.cri.ready(c
 
 // Containerd returns the containerd that was started last.
 func (n *Node) Containerd() *Process { return n.containerd }
+
+// linkPrograms links containerd's programs into the node's folder, since an isolated
+// node may not see the folder they are in.
+func (n *Node) linkPrograms() error {
+	if n.cfg.Containerd == "" {
+		return nil
+	}
+	dir := n.lay.path("containerd")
+	programs, err := os.ReadDir(n.cfg.Containerd)
+	if err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
+	for _, program := range programs {
+		var path string
+		if err == nil {
+			path, err = filepath.EvalSymlinks(filepath.Join(n.cfg.Containerd, program.Name()))
+		}
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(dir, program.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("link programs of containerd: %w", err)
+	}
+	n.cfg.Containerd = dir
+	return nil
+}
 
 // path is the PATH of containerd, which finds its shim there.
 func (n *Node) path() string {
