@@ -105,7 +105,7 @@ func (st *stopper) one(ctx context.Context, stop *Stop) (err error) {
 	left := st.left(stop)
 	until := time.Now().Add(left)
 	if left > 0 {
-		st.preStop(ctx, stop, left)
+		defer st.preStop(ctx, stop, left)()
 	}
 	if left = time.Until(until); left > 0 {
 		if err := st.order.wait(ctx, stop.Name, left); err != nil {
@@ -119,19 +119,34 @@ func (st *stopper) one(ctx context.Context, stop *Stop) (err error) {
 	return ignoreNotFound(st.syncer.runtime.StopContainer(ctx, stop.ID, seconds))
 }
 
-// preStop runs the hook of a container that goes before its end, for as long as there
-// is time. It runs once, also when the stop has to be repeated.
-func (st *stopper) preStop(ctx context.Context, stop *Stop, left time.Duration) {
+// preStop runs the hook of a container that goes before its end and waits for it, for as
+// long as there is time. A hook that takes longer goes on until its container ends; the
+// function returned then ends it. It runs once, also when the stop has to be repeated.
+func (st *stopper) preStop(ctx context.Context, stop *Stop, left time.Duration) (end func()) {
 	h := hook{syncer: st.syncer, pod: st.pod, container: stop.Name, id: stop.ID, ip: st.syncer.address(st.pod, st.seen)}
 	handler := st.handler(ctx, &h)
 	if handler == nil || !st.record.once(ranPreStop, stop.ID) {
-		return
+		return func() {}
 	}
-	short, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	// The text of the error may have what a server answered, which is not for everybody.
-	if err := h.run(short, handler); err != nil && short.Err() == nil {
-		st.syncer.warning(st.pod, stop.Name, "FailedPreStopHook", "PreStopHook failed")
+	during, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The text of the error may have what a server answered, which is not for everybody.
+		if err := h.run(during, handler); err != nil && during.Err() == nil {
+			st.syncer.warning(st.pod, stop.Name, "FailedPreStopHook", "PreStopHook failed")
+		}
+	}()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return func() {
+		cancel()
+		<-done
 	}
 }
 

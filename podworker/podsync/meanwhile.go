@@ -11,10 +11,10 @@ import (
 
 // lookEvery is how often the status of a pod is computed while a call takes its time:
 // containers end, and their readiness changes, also while others are stopped or an
-// image is pulled.
-const lookEvery = time.Second
+// image is pulled. What changes is published within a second.
+const lookEvery = 970 * time.Millisecond
 
-// meanwhile does work that may take long and publishes the status of the pod every
+// meanwhile does work that may take long and publishes the status of the pod each
 // second until it is done. The work must not touch what belongs to the caller: of the
 // record, all but its progress.
 func (s *Syncer) meanwhile(ctx context.Context, pod *corev1.Pod, r *record, work func()) {
