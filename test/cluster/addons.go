@@ -23,6 +23,16 @@ var dnsManifest string
 // applyManifests makes the objects that a cluster has besides those that the API
 // server makes itself.
 func (c *Cluster) applyManifests(ctx context.Context) error {
+	text, err := renderManifests()
+	if err != nil {
+		return err
+	}
+	// Without validation kubectl need not read the description of the whole API.
+	_, err = c.Kubectl(ctx, text, "create", "--validate=false", "-f", "-")
+	return err
+}
+
+func renderManifests() (string, error) {
 	values := map[string]string{
 		"KubeletClient": kubeletClientUser, "DNSAddress": DNSAddress,
 		"ClusterDomain": ClusterDomain, "CoreDNS": images.CoreDNSRef,
@@ -34,13 +44,11 @@ func (c *Cluster) applyManifests(ctx context.Context) error {
 			err = parsed.Execute(&text, values)
 		}
 		if err != nil {
-			return fmt.Errorf("write manifest: %w", err)
+			return "", fmt.Errorf("write manifest: %w", err)
 		}
-		text.WriteString("\n---\n")
+		text.WriteString("---\n")
 	}
-	// Without validation kubectl need not read the description of the whole API.
-	_, err := c.Kubectl(ctx, text.String(), "create", "--validate=false", "-f", "-")
-	return err
+	return text.String(), nil
 }
 
 // WaitDNS waits until the cluster's DNS serves.

@@ -45,7 +45,18 @@ func (c *Cluster) httpClient(config *tls.Config) *http.Client {
 
 // get asks for a path and decodes the answer into value, unless that is nil.
 func (a *apiClient) get(ctx context.Context, path string, value any) error {
-	return a.do(ctx, http.MethodGet, path, "", nil, value)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, nil)
+	if err != nil {
+		return err
+	}
+	data, err := answer(a.client, request)
+	if err != nil || value == nil {
+		return err
+	}
+	if err := json.Unmarshal(data, value); err != nil {
+		return fmt.Errorf("get %s: decode the answer: %w", path, err)
+	}
+	return nil
 }
 
 // patch merges a patch (RFC 7386) into an object.
@@ -54,25 +65,13 @@ func (a *apiClient) patch(ctx context.Context, path string, patch any) error {
 	if err != nil {
 		return fmt.Errorf("patch %s: %w", path, err)
 	}
-	return a.do(ctx, http.MethodPatch, path, "application/merge-patch+json", body, nil)
-}
-
-func (a *apiClient) do(ctx context.Context, method, path, contentType string, body []byte, value any) error {
-	request, err := http.NewRequestWithContext(ctx, method, a.url+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, a.url+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	if contentType != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	data, err := answer(a.client, request)
-	if err != nil || value == nil {
-		return err
-	}
-	if err := json.Unmarshal(data, value); err != nil {
-		return fmt.Errorf("%s %s: decode the answer: %w", method, path, err)
-	}
-	return nil
+	request.Header.Set("Content-Type", "application/merge-patch+json")
+	_, err = answer(a.client, request)
+	return err
 }
 
 func answer(client *http.Client, request *http.Request) ([]byte, error) {

@@ -131,7 +131,7 @@ func (c *Cluster) Stop(ctx context.Context) error { return c.stop(ctx) }
 func (c *Cluster) destroy(ctx context.Context) error {
 	var errs []error
 	for _, n := range c.Nodes() {
-		errs = append(errs, n.Node.Stop(ctx))
+		errs = append(errs, n.Stop(ctx))
 	}
 	return errors.Join(append(errs, c.plane.Stop(ctx))...)
 }
@@ -154,7 +154,7 @@ func once(f func(context.Context) error) func(context.Context) error {
 func (c *Cluster) Keep() error {
 	var errs []error
 	for _, n := range c.Nodes() {
-		errs = append(errs, n.Node.Keep())
+		errs = append(errs, n.Keep())
 	}
 	return errors.Join(append(errs, c.plane.Keep())...)
 }
@@ -167,7 +167,7 @@ func (c *Cluster) Name() string { return c.plane.Name() }
 func (c *Cluster) Environments() []string {
 	names := []string{c.plane.Name()}
 	for _, n := range c.Nodes() {
-		names = append(names, n.Node.Name())
+		names = append(names, n.Name())
 	}
 	return names
 }

@@ -47,7 +47,7 @@ func requireHost(tb testing.TB) {
 // start starts a cluster that ends with the test. Its logs stay when the test fails.
 func start(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	t.Helper()
-	logs, err := os.MkdirTemp("", "nodekit-test-cluster-")
+	logs, err := os.MkdirTemp("", "nodekit-test-cluster-") //nolint:usetesting // It stays when the test fails.
 	if err != nil {
 		t.Fatal(err)
 	}
