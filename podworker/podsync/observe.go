@@ -159,6 +159,13 @@ func instanceFrom(st *runtimeapi.ContainerStatus) podstatus.Instance {
 	if in.Name == "" {
 		in.Name = st.GetMetadata().GetName()
 	}
+	if r := st.GetResources().GetLinux(); r != nil {
+		granted := podstatus.Granted(r.GetCpuShares(), r.GetCpuQuota(), r.GetCpuPeriod(), r.GetMemoryLimitInBytes())
+		in.Resources = &granted
+	}
+	if signal := st.GetStopSignal(); signal != runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
+		in.StopSignal = corev1.Signal(signal.String())
+	}
 	if n, err := strconv.ParseInt(st.GetAnnotations()[podspec.AnnotationRestartCount], 10, 32); err == nil {
 		in.RestartCount = int32(n)
 	}

@@ -35,6 +35,8 @@ type record struct {
 	end, fate podstatus.End
 	// over is true once the pod was cleaned up.
 	over bool
+	// restarting is true while every container is removed to start anew.
+	restarting bool
 	// given is what the containers of the pod have of the node.
 	given *given
 	progress

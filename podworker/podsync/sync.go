@@ -65,6 +65,7 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 	var last Actions
 	for range maxRounds + len(pod.Spec.InitContainers) {
 		actions := s.plan(pod, r, seen)
+		r.restarting = actions.RestartAll || r.restarting && len(seen.Containers) == 0
 		if st := s.publish(pod, r, seen, &actions); podstatus.IsTerminal(st.Phase) {
 			return podworker.Outcome{Terminal: true}, nil
 		}
@@ -207,6 +208,8 @@ func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observe
 		SandboxProblem: problem,
 		RuntimeName:    s.cfg.RuntimeName,
 		HostIPs:        s.cfg.Node.IPs,
+		RestartingAll:  r.restarting,
+		Resize:         r.given.conditions(),
 		End:            r.end,
 		Now:            time.Now(),
 	}
