@@ -21,7 +21,7 @@ CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl k
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
 # Modules of their own, but those that only list tools.
-NESTED = $(filter-out hack/tools test/tools,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
+NESTED = $(filter-out hack/tools test/tools test/tools/kubernetes,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
 
 # What `make cluster` runs: each stock or ours, and the runtime containerd or containerd2.
 NODES   ?= 2
