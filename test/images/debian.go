@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,24 +20,39 @@ func debianPackages() []string {
 	}
 }
 
-// bootstrap installs a small Debian into root, of the same release as the host's. It
-// runs in a mount and process namespace of its own: a killed one leaves no mount.
-func bootstrap(ctx context.Context, w workshop, root string) error {
-	if os.Geteuid() != 0 {
-		return errors.New("installing a Debian for the images needs root")
-	}
-	if err := w.repo.install(ctx, "debootstrap"); err != nil {
-		return err
-	}
+// debianRoot returns a folder with a small Debian, installed now unless it is in the
+// cache: several recipes in a row need the same one.
+func debianRoot(ctx context.Context, w workshop) (string, error) {
 	data, err := os.ReadFile("/etc/os-release")
 	if err != nil {
-		return err
+		return "", err
 	}
 	release, err := codename(string(data))
 	if err != nil {
-		return err
+		return "", err
+	}
+	what := release + " " + strings.Join(debianPackages(), " ")
+	root := filepath.Join(w.cache, "debian@"+digestOf([]byte(what))[:16])
+	if exists(root) {
+		return root, nil
 	}
 	w.progress("installing a small Debian " + release + " for the images")
+	fresh := w.path("root")
+	if err := bootstrap(ctx, w.repo, release, fresh); err != nil {
+		return "", err
+	}
+	return root, os.Rename(fresh, root)
+}
+
+// bootstrap installs a small Debian into root. It runs in a mount and process namespace
+// of its own: a killed one leaves no mount.
+func bootstrap(ctx context.Context, repo repository, release, root string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("installing a Debian for the images needs root")
+	}
+	if err := repo.install(ctx, "debootstrap"); err != nil {
+		return err
+	}
 	return quietly(exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "--kill-child",
 		"debootstrap", "--variant=minbase", "--include="+strings.Join(debianPackages(), ","), release, root))
 }
@@ -86,24 +102,40 @@ func keepDebian(name string) bool {
 	return true
 }
 
+// appletEntries are links to BusyBox in /bin for each program that it can be and that
+// Debian does not have there: an image of BusyBox has them all.
+func appletEntries(ctx context.Context, root string) ([]entry, error) {
+	list, err := output(ctx, root, filepath.Join(root, "usr/bin/busybox"), "--list")
+	if err != nil {
+		return nil, err
+	}
+	var entries []entry
+	for name := range strings.FieldsSeq(list) {
+		if _, err := os.Lstat(filepath.Join(root, "usr/bin", name)); errors.Is(err, fs.ErrNotExist) {
+			entries = append(entries, entry{name: "usr/bin/" + name, mode: 0o777, target: "busybox"})
+		}
+	}
+	return entries, nil
+}
+
 // agnhostEntries are the files of agnhost above Debian: those of upstream's
 // test/images/agnhost/Dockerfile that the suites use.
-func agnhostEntries(ctx context.Context, repo repository, root, binary string) ([]entry, error) {
+func agnhostEntries(ctx context.Context, repo repository, p parts) ([]entry, error) {
 	source, err := repo.source(ctx, agnhost().dependency, agnhost().module)
 	if err != nil {
 		return nil, err
 	}
-	passwd, err := os.ReadFile(filepath.Join(root, "etc/passwd"))
+	passwd, err := os.ReadFile(filepath.Join(p.root, "etc/passwd"))
 	if err != nil {
 		return nil, err
 	}
-	group, err := os.ReadFile(filepath.Join(root, "etc/group"))
+	group, err := os.ReadFile(filepath.Join(p.root, "etc/group"))
 	if err != nil {
 		return nil, err
 	}
 	porter := filepath.Join(source, "test/images/agnhost/porter")
 	return []entry{
-		{name: "agnhost", mode: 0o755, path: binary},
+		{name: "agnhost", mode: 0o755, path: p.agnhost},
 		{name: "agnhost-2", mode: 0o777, target: "agnhost"},
 		{name: "uploads/", mode: 0o755},
 		{name: "localhost.crt", mode: 0o644, path: filepath.Join(porter, "localhost.crt")},

@@ -32,6 +32,10 @@ const (
 	NonewprivsRef   = "registry.k8s.io/e2e-test-images/nonewprivs:1.4"
 	NonRootRef      = "registry.k8s.io/e2e-test-images/nonroot:1.5"
 	GlibcDNSTestRef = "registry.k8s.io/e2e-test-images/glibc-dns-testing:2.1.1"
+	// Issue74839Ref injects packets that are out of a connection's window.
+	Issue74839Ref = "registry.k8s.io/e2e-test-images/regression-issue-74839:1.5"
+	// IptablesRef has the tools of netfilter; the suite runs conntrack from it.
+	IptablesRef = "registry.k8s.io/build-image/distroless-iptables:v0.9.9"
 )
 
 // Config says whom the package tells what it does.
@@ -119,7 +123,8 @@ func build(ctx context.Context, cfg Config, repo repository, s set, archive stri
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	layers, err := s.layers(ctx, workshop{repo: repo, dir: scratch, progress: cfg.Progress})
+	work := workshop{repo: repo, dir: scratch, cache: filepath.Dir(filepath.Dir(archive)), progress: cfg.Progress}
+	layers, err := s.layers(ctx, work)
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,13 @@ func (r repository) source(ctx context.Context, dependency, module string) (stri
 
 // program compiles a static program of this repository to path.
 func (r repository) program(ctx context.Context, pkg, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", path, "./"+pkg)
-	cmd.Dir = string(r)
+	return r.build(ctx, ".", "./"+pkg, path)
+}
+
+// build compiles a static program, as a module of this repository sees it.
+func (r repository) build(ctx context.Context, module, pkg, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Dir = r.path(module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return quietly(cmd)
 }

@@ -32,6 +32,7 @@ func agnhost() tool { return tool{"agnhost", "k8s.io/kubernetes", "test/tools/ku
 type workshop struct {
 	repo     repository
 	dir      string // Emptied before and after.
+	cache    string // For what is made once for several recipes.
 	progress func(string)
 }
 
@@ -131,6 +132,8 @@ func suitesSet() set {
 			{ref: NonewprivsRef, layers: []string{"debian", "nnp"}, config: config{Cmd: []string{"nnp"}}},
 			{ref: NonRootRef, layers: debian, config: config{Cmd: sh, User: "1234"}},
 			{ref: GlibcDNSTestRef, layers: debian, config: config{Cmd: sh}},
+			{ref: Issue74839Ref, layers: []string{"issue74839"}, config: config{Entrypoint: []string{"/issue74839"}}},
+			{ref: IptablesRef, layers: debian, config: config{Cmd: sh}},
 		},
 		packages: debianPackages(),
 		tools:    []tool{agnhost()},
@@ -139,40 +142,57 @@ func suitesSet() set {
 	}
 }
 
+// issue74839 is a program of upstream's, beside its tools.
+const issue74839 = "k8s.io/kubernetes/test/images/regression-issue-74839"
+
+// parts are what the suites' layers are made of: paths of programs, and the folder of a
+// Debian.
+type parts struct{ root, nnp, shell, agnhost, issue74839 string }
+
+func gather(ctx context.Context, w workshop) (parts, error) {
+	var p parts
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		p.root, err = debianRoot(ctx, w)
+		return err
+	})
+	group.Go(func() (err error) {
+		if p.nnp, err = w.program(ctx, nnp); err == nil {
+			p.shell, err = w.program(ctx, shell)
+		}
+		return err
+	})
+	group.Go(func() (err error) {
+		p.agnhost, err = w.repo.tool(ctx, agnhost().name, agnhost().module)
+		return err
+	})
+	group.Go(func() error {
+		p.issue74839 = w.path("issue74839")
+		return w.repo.build(ctx, agnhost().module, issue74839, p.issue74839)
+	})
+	return p, group.Wait()
+}
+
 func makeSuites(ctx context.Context, w workshop) (map[string]func(*tar.Writer) error, error) {
-	var (
-		root        = w.path("root")
-		nnpBinary   string
-		shellBinary string
-		agnhostTool string
-	)
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return bootstrap(groupCtx, w, root) })
-	group.Go(func() (err error) {
-		nnpBinary, err = w.program(groupCtx, nnp)
-		return err
-	})
-	group.Go(func() (err error) {
-		shellBinary, err = w.program(groupCtx, shell)
-		return err
-	})
-	group.Go(func() (err error) {
-		agnhostTool, err = w.repo.tool(groupCtx, agnhost().name, agnhost().module)
-		return err
-	})
-	if err := group.Wait(); err != nil {
+	p, err := gather(ctx, w)
+	if err != nil {
 		return nil, err
 	}
-	agnhostFiles, err := agnhostEntries(ctx, w.repo, root, agnhostTool)
+	agnhostFiles, err := agnhostEntries(ctx, w.repo, p)
 	if err != nil {
 		return nil, fmt.Errorf("collect the files of agnhost: %w", err)
 	}
+	applets, err := appletEntries(ctx, p.root)
+	if err != nil {
+		return nil, err
+	}
 	w.progress("packing the images")
 	return map[string]func(*tar.Writer) error{
-		"debian":  func(archive *tar.Writer) error { return addDebian(archive, root) },
-		"agnhost": files(agnhostFiles...),
-		"busybox": files(entry{name: "usr/bin/sh", mode: 0o755, path: shellBinary}),
-		"nginx":   files(nginxEntries()...),
-		"nnp":     files(entry{name: "usr/local/bin/nnp", mode: 0o6755, path: nnpBinary}),
+		"debian":     func(archive *tar.Writer) error { return addDebian(archive, p.root) },
+		"agnhost":    files(agnhostFiles...),
+		"busybox":    files(append(applets, entry{name: binSh, mode: 0o755, path: p.shell})...),
+		"nginx":      files(nginxEntries()...),
+		"nnp":        files(entry{name: "usr/local/bin/nnp", mode: 0o6755, path: p.nnp}),
+		"issue74839": files(entry{name: "issue74839", mode: 0o755, path: p.issue74839}),
 	}, nil
 }
