@@ -39,6 +39,12 @@ func (p *program) chainRules(c chain) []rule {
 		return p.entryServices()
 	case entryMasquerade:
 		return []rule{masquerade(p.mark), p.hairpins()}
+	case classify:
+		return []rule{p.classify(classes)}
+	case classifyPolicy:
+		return []rule{p.classify(policyClasses)}
+	case classifyRefusal:
+		return []rule{p.classify(refusals)}
 	case entryInput:
 		return append(p.toNodePort(nodePortNoEndpoints), p.verdictBy(byAddr, noEndpoints))
 	case entryForward:

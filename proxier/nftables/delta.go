@@ -85,10 +85,10 @@ func (b *batch) merge() []op {
 // idle reports that nothing happens in the end.
 func (o *op) idle() bool { return o.del && o.add && o.old == o.new }
 
-// phases splits the batch: first new and changed endpoints, which need no
-// validation by the kernel and take a removed endpoint out at once; then the
-// verdicts, and what they no longer need. Either may need several transactions,
-// and is in an order in which that does no harm.
+// phases splits the batch: first new and changed endpoints, which take a removed
+// endpoint out at once; then what leads to them, and what is no longer needed.
+// Either may need several transactions, and is in an order in which that does no
+// harm.
 func (b *batch) phases() (early, late []op) {
 	for _, o := range b.merge() {
 		switch {

@@ -38,7 +38,7 @@ func elementsOf(tb testing.TB, b *Backend, o object) []string {
 func dumpAll(tb testing.TB, b *Backend) []string {
 	tb.Helper()
 	var out []string
-	for o := range objectCount {
+	for o := range classes { // which outlive what led to them
 		out = append(out, elementsOf(tb, b, o)...)
 	}
 	return out
@@ -84,6 +84,14 @@ func decode(tb testing.TB, g *generation, o object, e nft.SetElement) string {
 	case endpointMap:
 		a, _ := netip.AddrFromSlice(e.Val[:size])
 		s += fmt.Sprintf(" : %s . %d", a, binary.BigEndian.Uint16(e.Val[size:]))
+	case classMap:
+		number := binary.NativeEndian.Uint32(e.Val)
+		c := chain{kind: chainKind(number >> 24), space: space(number >> 23 & 1), n: number & (1<<23 - 1)}
+		if c.kind == dropVerdict {
+			s += " : drop"
+		} else {
+			s += " : goto " + c.String()
+		}
 	case verdictMap:
 		// The library decodes a verdict to nested attributes: four bytes of header and
 		// the code, then the chain with its own header.

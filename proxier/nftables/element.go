@@ -49,7 +49,7 @@ func (e element) String() string {
 	}
 	s := e.in.String() + " { " + strings.Join(parts, " . ")
 	switch objectSpecs[e.in].class {
-	case verdictMap:
+	case classMap, verdictMap:
 		if e.value.to.kind == dropVerdict {
 			s += " : drop"
 		} else {
@@ -142,6 +142,8 @@ func (e element) setElement(chainName func(chain) string) nft.SetElement {
 	switch objectSpecs[e.in].class {
 	case endpointMap:
 		s.Val = encodeEndpoint(e.value.ep)
+	case classMap:
+		s.Val = nativeEndian(e.value.to.number())
 	case verdictMap:
 		if e.value.to.kind == dropVerdict {
 			s.VerdictData = &expr.Verdict{Kind: expr.VerdictDrop}

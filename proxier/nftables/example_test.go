@@ -47,5 +47,5 @@ func ExampleNew() {
 	})
 	fmt.Println(err)
 	// Output:
-	// nftables: config: Local: set one of ClusterCIDRs, BridgeInterface, InterfaceNamePrefix, not 2
+	// nftables: config: Local: set one of ClusterCIDRs, NodeCIDRs, BridgeInterface, InterfaceNamePrefix, not 2
 }

@@ -74,6 +74,10 @@ func (g *generation) create(c *nft.Conn) error {
 		}
 	}
 	for _, fixed := range []chain{
+		{kind: classify},
+		{kind: classifyPolicy},
+		{kind: classifyRefusal},
+		{kind: dropVerdict},
 		{kind: reject},
 		{kind: policyLocal},
 		{kind: policyLocal, space: byNodePort},
@@ -83,7 +87,9 @@ func (g *generation) create(c *nft.Conn) error {
 		{kind: entryForward},
 		{kind: entryFirewall},
 	} {
-		g.ensure(c, fixed)
+		if _, err := g.ensure(c, fixed); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -132,6 +138,8 @@ func (g *generation) newSet(o object) *nft.Set {
 	switch spec.class {
 	case endpointMap:
 		s.IsMap, s.DataType = true, nft.MustConcatSetType(g.addrType(), nft.TypeInetService)
+	case classMap:
+		s.IsMap, s.DataType = true, nft.TypeMark
 	case verdictMap:
 		s.IsMap, s.DataType = true, nft.TypeVerdict
 	}
@@ -151,25 +159,45 @@ func (g *generation) partType(c component) nft.SetDatatype {
 	}
 }
 
-// ensure buffers a chain and those it leads to, unless they are there, and
-// returns the number of messages.
-func (g *generation) ensure(c *nft.Conn, want chain) int {
-	if want.kind == noChain || want.kind == dropVerdict || g.chains[want] {
-		return 0
+// ensure buffers a chain, its class and the chains it leads to, unless they are
+// there, and returns the number of messages.
+func (g *generation) ensure(c *nft.Conn, want chain) (int, error) {
+	if want.kind == noChain || g.chains[want] {
+		return 0, nil
 	}
 	g.chains[want] = true
-	messages := g.ensure(c, want.without()) + 1
-	ch := c.AddChain(&nft.Chain{Table: g.table, Name: g.chainName(want)})
-	return messages + g.addRules(c, ch, g.chainRules(want))
+	messages, err := g.ensure(c, want.without())
+	if err != nil {
+		return 0, err
+	}
+	if want.kind != dropVerdict {
+		ch := c.AddChain(&nft.Chain{Table: g.table, Name: g.chainName(want)})
+		messages += 1 + g.addRules(c, ch, g.chainRules(want))
+	}
+	for _, in := range classesOf(want.kind) {
+		class := element{in: in, key: key{number: want.number()}, value: value{to: want}}
+		if err := c.SetAddElements(g.sets[in], []nft.SetElement{class.setElement(g.chainName)}); err != nil {
+			return 0, fmt.Errorf("add the class of %s: %w", want, err)
+		}
+		messages++
+	}
+	return messages, nil
 }
 
 // setPinned buffers new rules for an affinity chain and returns the number of
 // messages.
-func (g *generation) setPinned(c *nft.Conn, l pinnedList) int {
-	messages := g.ensure(c, l.fallback) + g.ensure(c, l.chain) + 1
+func (g *generation) setPinned(c *nft.Conn, l pinnedList) (int, error) {
+	fallback, err := g.ensure(c, l.fallback)
+	if err != nil {
+		return 0, err
+	}
+	own, err := g.ensure(c, l.chain)
+	if err != nil {
+		return 0, err
+	}
 	ch := &nft.Chain{Table: g.table, Name: g.chainName(l.chain)}
 	c.FlushChain(ch)
-	return messages + g.addRules(c, ch, g.pinnedRules(l))
+	return fallback + own + 1 + g.addRules(c, ch, g.pinnedRules(l)), nil
 }
 
 func (g *generation) addRules(c *nft.Conn, ch *nft.Chain, rules []rule) int {

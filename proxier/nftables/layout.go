@@ -11,8 +11,8 @@ import (
 type object uint8
 
 const (
-	// services says what becomes of a connection to an address: the chain that
-	// picks an endpoint.
+	// services says what becomes of a connection to an address: the number of the
+	// chain that picks an endpoint.
 	services object = iota
 	// endpoints holds the endpoint lists, one element per slot.
 	endpoints
@@ -41,6 +41,14 @@ const (
 	firewallSources
 	// affinitySlots are the endpoints of ServicePorts with session affinity.
 	affinitySlots
+	// classes says which chain a number stands for: one element for each chain. The
+	// kernel validates every map of verdicts as a whole, all chains behind it
+	// included, whenever one of them changes; these are small, whatever the number
+	// of Services. policyClasses are those that the chain policy-local leads to, which
+	// must not lead back to it, and refusals those of filters, which cannot rewrite.
+	classes
+	policyClasses
+	refusals
 	objectCount
 )
 
@@ -64,6 +72,8 @@ type class uint8
 const (
 	plainSet class = iota
 	endpointMap
+	// classMap maps to the number of a chain, and verdictMap to the chain.
+	classMap
 	verdictMap
 )
 
@@ -72,8 +82,8 @@ type objectSpec struct {
 	name  string
 	class class
 	key   []component
-	// early objects are read only through verdicts: their new elements are
-	// committed before the verdicts that lead to them.
+	// early objects are read only by way of others: their new elements are
+	// committed before what leads to them, or with it.
 	early bool
 }
 
@@ -81,23 +91,26 @@ type objectSpec struct {
 //
 //nolint:gochecknoglobals // a table that nothing changes
 var objectSpecs = [objectCount]objectSpec{
-	services:               {name: "services", class: verdictMap, key: []component{partAddr, partProto, partPort}},
+	services:               {name: "services", class: classMap, key: []component{partAddr, partProto, partPort}},
 	endpoints:              {name: "endpoints", class: endpointMap, early: true, key: []component{partAddr, partProto, partPort, partNumber}},
-	shortCircuit:           {name: "short-circuit", class: verdictMap, key: []component{partAddr, partProto, partPort}},
-	localServices:          {name: "local-services", class: verdictMap, key: []component{partAddr, partProto, partPort}},
+	shortCircuit:           {name: "short-circuit", class: classMap, key: []component{partAddr, partProto, partPort}},
+	localServices:          {name: "local-services", class: classMap, key: []component{partAddr, partProto, partPort}},
 	localEndpoints:         {name: "local-endpoints", class: endpointMap, early: true, key: []component{partAddr, partProto, partPort, partNumber}},
-	noEndpoints:            {name: "no-endpoints", class: verdictMap, key: []component{partAddr, partProto, partPort}},
-	nodePortServices:       {name: "nodeport-services", class: verdictMap, key: []component{partProto, partPort}},
+	noEndpoints:            {name: "no-endpoints", class: classMap, key: []component{partAddr, partProto, partPort}},
+	nodePortServices:       {name: "nodeport-services", class: classMap, key: []component{partProto, partPort}},
 	nodePortEndpoints:      {name: "nodeport-endpoints", class: endpointMap, early: true, key: []component{partProto, partPort, partNumber}},
-	nodePortShortCircuit:   {name: "nodeport-short-circuit", class: verdictMap, key: []component{partProto, partPort}},
-	nodePortLocalServices:  {name: "nodeport-local-services", class: verdictMap, key: []component{partProto, partPort}},
+	nodePortShortCircuit:   {name: "nodeport-short-circuit", class: classMap, key: []component{partProto, partPort}},
+	nodePortLocalServices:  {name: "nodeport-local-services", class: classMap, key: []component{partProto, partPort}},
 	nodePortLocalEndpoints: {name: "nodeport-local-endpoints", class: endpointMap, early: true, key: []component{partProto, partPort, partNumber}},
-	nodePortNoEndpoints:    {name: "nodeport-no-endpoints", class: verdictMap, key: []component{partProto, partPort}},
+	nodePortNoEndpoints:    {name: "nodeport-no-endpoints", class: classMap, key: []component{partProto, partPort}},
 	clusterIPs:             {name: "cluster-ips", key: []component{partAddr}},
 	hairpin:                {name: "hairpin", early: true, key: []component{partAddr, partAddr, partProto, partPort}},
 	firewallVIPs:           {name: "firewall-vips", key: []component{partAddr, partProto, partPort}},
 	firewallSources:        {name: "firewall-sources", key: []component{partAddr, partProto, partPort, partSource}},
 	affinitySlots:          {name: "affinity-slots", class: endpointMap, early: true, key: []component{partNumber}},
+	classes:                {name: "classes", class: verdictMap, key: []component{partNumber}},
+	policyClasses:          {name: "policy-classes", class: verdictMap, key: []component{partNumber}},
+	refusals:               {name: "refusals", class: verdictMap, key: []component{partNumber}},
 }
 
 func (o object) String() string { return objectSpecs[o].name }
@@ -154,6 +167,11 @@ const (
 	affinityCluster
 	affinityExternal
 	reject
+	// classify, classifyPolicy and classifyRefusal go to the chain whose number a
+	// packet carries.
+	classify
+	classifyPolicy
+	classifyRefusal
 	// The entry chains of the hooks.
 	entryServices
 	entryMasquerade
@@ -178,6 +196,9 @@ var chainNames = [...]string{
 	affinityCluster:  "cluster-affinity-",
 	affinityExternal: "external-affinity-",
 	reject:           "reject",
+	classify:         "classify",
+	classifyPolicy:   "classify-policy",
+	classifyRefusal:  "classify-refusal",
 	entryServices:    "services",
 	entryMasquerade:  "masquerade",
 	entryInput:       "input",
@@ -191,6 +212,37 @@ type chain struct {
 	kind  chainKind
 	space space
 	n     uint32
+}
+
+// classesOf returns the maps that lead from a number to chains of a kind.
+func classesOf(k chainKind) []object {
+	switch k {
+	case dropVerdict, reject:
+		return []object{refusals}
+	case policyLocal:
+		return []object{classes}
+	case balance, cluster, external, local, affinity, affinityLocal, affinityCluster, affinityExternal:
+		return []object{classes, policyClasses}
+	}
+	return nil
+}
+
+// classifier returns the chain that goes on from what a class map has said.
+func classifier(in object) chain {
+	switch in {
+	case shortCircuit, localServices, nodePortShortCircuit, nodePortLocalServices:
+		return chain{kind: classifyPolicy}
+	case noEndpoints, nodePortNoEndpoints:
+		return chain{kind: classifyRefusal}
+	}
+	return chain{kind: classify}
+}
+
+// number is what stands for c in class maps: the kind in the first byte, then a bit
+// for the space, then n. Packets carry it as their priority from one rule to the
+// next; the values that programs and routing give are far below.
+func (c chain) number() uint32 {
+	return uint32(c.kind)<<24 | uint32(c.space)<<23 | c.n&(1<<23-1)
 }
 
 // String returns the name without the prefix of the generation.

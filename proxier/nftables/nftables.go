@@ -204,9 +204,9 @@ func (b *Backend) policy(f proxier.Family) policy {
 var errNotInForce = errors.New("nothing is in force to change: call Reset first")
 
 // Apply implements proxier.Backend. The work is proportional to the ServicePorts
-// of d: nothing is listed, and other ServicePorts are not looked at. New and
-// changed endpoints are committed first, then all else in one transaction as
-// long as it has at most a few thousand elements.
+// of d: nothing is listed, and other ServicePorts are not looked at. All is
+// committed at once, or when it has more than a few thousand elements, new and
+// changed endpoints first.
 func (b *Backend) Apply(ctx context.Context, d proxier.Delta) error {
 	if d.Empty() {
 		return nil
@@ -237,6 +237,11 @@ func (b *Backend) apply(ctx context.Context, d proxier.Delta) error {
 		b.change(batch, p.Key, p)
 	}
 	early, late := batch.phases()
+	if len(early)+len(late) < transaction && len(batch.pinned) == 0 {
+		// One transaction changes all at once: a connection that has looked up the old
+		// number of slots and finds one gone takes the first.
+		early, late = nil, append(early, late...)
+	}
 	if err := b.write(ctx, early, nil); err != nil {
 		return err
 	}
@@ -326,11 +331,19 @@ func (b *Backend) write(ctx context.Context, ops []op, pinned []pinnedOp) error 
 	for len(pinned) > 0 || len(ops) > 0 {
 		room := transaction
 		for ; len(pinned) > 0 && room > 0; pinned = pinned[1:] {
-			room -= b.generations[pinned[0].family].setPinned(b.conn.nft, pinned[0].list)
+			messages, err := b.generations[pinned[0].family].setPinned(b.conn.nft, pinned[0].list)
+			if err != nil {
+				return err
+			}
+			room -= messages
 		}
 		n := 0
 		for ; n < len(ops) && room > 0; n++ {
-			room -= 1 + b.generations[ops[n].family].ensure(b.conn.nft, ops[n].new.to)
+			messages, err := b.generations[ops[n].family].ensure(b.conn.nft, ops[n].new.to)
+			if err != nil {
+				return err
+			}
+			room -= 1 + messages
 		}
 		if err := b.buffer(b.conn.nft, ops[:n]); err != nil {
 			return err

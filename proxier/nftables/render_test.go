@@ -189,7 +189,7 @@ func TestEncodedElements(t *testing.T) {
 			key: "0a60000a" + "06000000" + "00500000" + "00000000",
 		},
 		{
-			name: "verdict over IPv6", to: "g7/lb-3",
+			name: "class over IPv6", val: fmt.Sprintf("%x", nativeEndian(0x02000003)),
 			e: element{
 				in: services, key: key{addr: v6, proto: proxier.UDP, port: 53},
 				value: value{to: chain{kind: balance, n: 3}},
@@ -199,7 +199,14 @@ func TestEncodedElements(t *testing.T) {
 		{
 			name: "node port",
 			e:    element{in: nodePortNoEndpoints, key: key{proto: proxier.SCTP, port: 30080}, value: value{to: chain{kind: dropVerdict}}},
-			key:  "84000000" + "75800000",
+			key:  "84000000" + "75800000", val: fmt.Sprintf("%x", nativeEndian(0x01000000)),
+		},
+		{
+			name: "chain of a class", to: "g7/nodeport-lb-5",
+			e: element{in: classes, key: key{number: chain{kind: balance, space: byNodePort, n: 5}.number()}, value: value{
+				to: chain{kind: balance, space: byNodePort, n: 5},
+			}},
+			key: fmt.Sprintf("%x", nativeEndian(0x02800005)),
 		},
 		{
 			name: "range of sources",

@@ -243,8 +243,9 @@ func TestKernelNftListsTheRuleset(t *testing.T) {
 	for _, want := range []string{
 		"table ip nodekit-proxy {",
 		"table ip6 nodekit-proxy {",
-		"10.96.0.10 . tcp . 80 : goto g1/cluster-lb-3",
-		"ip daddr . meta l4proto . th dport vmap @g1/services",
+		"10.96.0.10 . tcp . 80 : 0x03000003",
+		"0x03000003 : goto g1/cluster-lb-3",
+		"meta priority set ip daddr . meta l4proto . th dport map @g1/services goto g1/classify",
 		"dnat ip to ip daddr . meta l4proto . th dport . numgen random mod 3 map @g1/endpoints",
 		"dnat ip6 to ip6 daddr . meta l4proto . th dport . numgen random mod 3 map @g1/endpoints",
 		"type nat hook prerouting priority dstnat; policy accept;",

@@ -73,10 +73,35 @@ func (a *assembler) frontendKey(sp space) (rule, uint32) {
 	return r.then(protocol(at), port(at+1)), at + 2
 }
 
-// verdictBy looks a frontend up in a verdict map.
+// verdictBy looks a frontend up in a class map and goes to the chain that is found.
+// The number of the chain goes from rule to rule in the packet's priority: of all
+// that rules may write it is what nobody misses, since the kernel sets it from the
+// type of service when it routes a packet on, and only the first packet of a
+// connection comes here. One rule would do with a lookup whose result is the key of
+// another, which nft 1.0.6 aborts on when it lists the rule.
 func (a *assembler) verdictBy(sp space, in object) rule {
 	r, _ := a.frontendKey(sp)
-	return r.then(&expr.Lookup{SourceRegister: reg, SetName: a.setName(in), IsDestRegSet: true})
+	return r.then(
+		&expr.Lookup{SourceRegister: reg, DestRegister: reg, IsDestRegSet: true, SetName: a.setName(in)},
+		carry(reg), a.goTo(classifier(in)))
+}
+
+// classify goes to the chain whose number the packet carries.
+func (a *assembler) classify(by object) rule {
+	return rule{
+		&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: reg},
+		&expr.Lookup{SourceRegister: reg, SetName: a.setName(by), IsDestRegSet: true},
+	}
+}
+
+// carry has the packet carry what is in a register.
+func carry(at uint32) expr.Any {
+	return &expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: at}
+}
+
+// carryNothing takes from the packet what it carries.
+func carryNothing() rule {
+	return rule{&expr.Immediate{Register: reg, Data: nativeEndian(0)}, carry(reg)}
 }
 
 // random draws a number in [offset, offset+n).
@@ -105,11 +130,12 @@ func (a *assembler) pick(sp space, in object, n uint32) rule {
 		a.dnat(reg))
 }
 
-// balance holds the rules that pick one of n slots. A slot that is being taken
+// balance holds the rules that pick one of n slots, after the packet has got rid of
+// what it carried. A slot that is being taken
 // away between the two lookups of a connection is missed: the second rule then
 // takes slot 0, which is there as long as the list is.
 func (a *assembler) balance(sp space, in object, n uint32) []rule {
-	return []rule{a.pick(sp, in, n), a.pick(sp, in, 1)}
+	return []rule{carryNothing(), a.pick(sp, in, n), a.pick(sp, in, 1)}
 }
 
 func nativeEndian(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
