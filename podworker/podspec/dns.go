@@ -3,6 +3,7 @@ package podspec
 import (
 	"bufio"
 	"bytes"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -19,6 +20,27 @@ type DNS struct {
 	ClusterDNS []string
 	// ClusterDomain is the DNS domain of the cluster, such as "cluster.local".
 	ClusterDomain string
+	// Default is what pods get that use the resolver of the node; nil: Host. It is for
+	// nodes that keep theirs for themselves, see [NoResolver].
+	Default *Resolver
+}
+
+// NoResolver returns the configuration of pods that are to resolve nothing on a node
+// with these addresses, as resolvConf: "" asks: servers on the loopback interface, and
+// a search list that keeps a runtime from using its own.
+func NoResolver(nodeIPs []string) Resolver {
+	r := Resolver{Searches: []string{"."}}
+	for _, ip := range nodeIPs {
+		server := "127.0.0.1"
+		if a, err := netip.ParseAddr(ip); err == nil && a.Unmap().Is6() {
+			server = "::1"
+		}
+		r.Servers = union(r.Servers, []string{server})
+	}
+	if len(r.Servers) == 0 {
+		r.Servers = []string{"127.0.0.1"}
+	}
+	return r
 }
 
 // Resolver is the content of a resolv.conf(5).
@@ -35,7 +57,8 @@ const (
 )
 
 // ParseResolvConf reads a resolv.conf(5). Lines it does not know are skipped, as
-// the C library does. The last search line counts, and "." stays in it.
+// the C library does. The last search line counts; names in it lose a dot at the end,
+// but "." alone stays.
 func ParseResolvConf(content []byte) Resolver {
 	var r Resolver
 	lines := bufio.NewScanner(bytes.NewReader(content))
@@ -48,14 +71,23 @@ func ParseResolvConf(content []byte) Resolver {
 		case "nameserver":
 			r.Servers = append(r.Servers, words[1])
 		case "search":
-			r.Searches = words[1:]
+			r.Searches = domains(words[1:])
 		case "domain":
-			r.Searches = words[1:2]
+			r.Searches = domains(words[1:2])
 		case "options":
 			r.Options = words[1:]
 		}
 	}
 	return r
+}
+
+func domains(names []string) []string {
+	for i, n := range names {
+		if n != "." {
+			names[i] = strings.TrimSuffix(n, ".")
+		}
+	}
+	return names
 }
 
 // Resolve returns the resolver configuration of a pod, and what of it had to be
@@ -85,7 +117,10 @@ func (d *DNS) base(pod *corev1.Pod) Resolver {
 	if pod.Spec.DNSPolicy == corev1.DNSNone {
 		return Resolver{}
 	}
-	if !UsesClusterDNS(pod) || len(d.ClusterDNS) == 0 {
+	switch cluster := UsesClusterDNS(pod) && len(d.ClusterDNS) > 0; {
+	case !cluster && d.Default != nil:
+		return *d.Default
+	case !cluster:
 		return d.Host
 	}
 	r := Resolver{Servers: d.ClusterDNS, Options: []string{"ndots:5"}}

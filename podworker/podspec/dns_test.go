@@ -124,6 +124,61 @@ func TestHostname(t *testing.T) {
 	}
 }
 
+func TestFQDNAsHostname(t *testing.T) {
+	yes, override := true, "other"
+	base := func(p *corev1.Pod) {
+		p.Spec.Hostname, p.Spec.Subdomain, p.Spec.SetHostnameAsFQDN = "h", "sub", &yes
+	}
+	tests := []struct {
+		name        string
+		edit        func(*corev1.Pod)
+		want, fails string
+	}{
+		{name: "in a subdomain", edit: base, want: "h.sub.default.svc.cluster.local"},
+		{name: "not asked for", edit: func(p *corev1.Pod) { base(p); p.Spec.SetHostnameAsFQDN = nil }, want: "h"},
+		{name: "without a subdomain", edit: func(p *corev1.Pod) { base(p); p.Spec.Subdomain = "" }, want: "h"},
+		{name: "override", edit: func(p *corev1.Pod) { base(p); p.Spec.HostnameOverride = &override }, want: "other"},
+		{name: "64 characters", edit: func(p *corev1.Pod) { base(p); p.Spec.Hostname = strings.Repeat("x", 34) }, want: strings.Repeat("x", 34) + ".sub.default.svc.cluster.local"},
+		{
+			name: "65 characters", edit: func(p *corev1.Pod) { base(p); p.Spec.Hostname = strings.Repeat("x", 35) },
+			fails: "failed to construct FQDN from pod hostname and cluster domain, FQDN " + strings.Repeat("x", 35) +
+				".sub.default.svc.cluster.local is too long (64 characters is the max, 65 characters requested)",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := node()
+			n.DNS.ClusterDomain = "cluster.local"
+			got, err := podspec.Sandbox(web(tt.edit), n, podspec.SandboxRun{})
+			if tt.fails != "" {
+				if err == nil || err.Error() != tt.fails {
+					t.Errorf("error is %v, want %s", err, tt.fails)
+				}
+				return
+			}
+			if err != nil || got.Config.GetHostname() != tt.want {
+				t.Errorf("hostname is %q (%v), want %q", got.Config.GetHostname(), err, tt.want)
+			}
+		})
+	}
+}
+
+// TestNodeKeepsItsResolver: with resolvConf: "" pods that would use the node's resolver
+// get none, and those of the cluster get nothing of it.
+func TestNodeKeepsItsResolver(t *testing.T) {
+	none := podspec.NoResolver([]string{"10.0.0.2", "fd00::2"})
+	dns := podspec.DNS{ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "d", Default: &none}
+	got, _ := dns.Resolve(web(func(p *corev1.Pod) { p.Spec.DNSPolicy = corev1.DNSDefault }))
+	if diff := cmp.Diff(podspec.Resolver{Servers: []string{"127.0.0.1", "::1"}, Searches: []string{"."}}, got); diff != "" {
+		t.Errorf("policy Default (-want +got):\n%s", diff)
+	}
+	got, _ = dns.Resolve(web())
+	want := podspec.Resolver{Servers: []string{"10.96.0.10"}, Searches: []string{"default.svc.d", "svc.d", "d"}, Options: []string{"ndots:5"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("policy ClusterFirst (-want +got):\n%s", diff)
+	}
+}
+
 func TestCgroupParent(t *testing.T) {
 	const uid = "1234-ab"
 	tests := []struct {
