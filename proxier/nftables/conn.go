@@ -55,6 +55,24 @@ func dial(path string) (*conn, error) {
 	return c, nil
 }
 
+// dialNetlink opens a plain connection to nf_tables of the network namespace at path.
+func dialNetlink(path string) (*netlink.Conn, error) {
+	cfg := &netlink.Config{}
+	if path != "" {
+		ns, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("open network namespace: %w", err)
+		}
+		defer ns.Close()
+		cfg.NetNS = int(ns.Fd())
+	}
+	c, err := netlink.Dial(unix.NETLINK_NETFILTER, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to nf_tables over netlink: %w", err)
+	}
+	return c, nil
+}
+
 func (c *conn) close() error { return c.nft.CloseLasting() }
 
 // flush commits what was buffered as one transaction. When ctx ends first, the

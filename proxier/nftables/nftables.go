@@ -69,7 +69,8 @@ func (p Problem) String() string {
 }
 
 // Backend programs Services into nf_tables. It is used by one goroutine at a
-// time, as proxier.Backend says. Close it when it is no longer needed.
+// time, as proxier.Backend says; Watch alone runs beside. Close it when it is no
+// longer needed.
 type Backend struct {
 	cfg  Config
 	mark uint32
@@ -87,6 +88,7 @@ type Backend struct {
 	// 0 means none. affinity is the one that made the map of pinned clients.
 	building int
 	affinity int
+	watchers watchers
 	// affinitySize is how many pinned clients a family may have.
 	affinitySize uint32
 }
@@ -165,6 +167,7 @@ func (b *Backend) connect() (*conn, error) {
 		return nil, err
 	}
 	b.conn = c
+	b.watchers.add(c.nl.PID())
 	return c, nil
 }
 

@@ -36,11 +36,19 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 		found.forget(b.building)
 	}
 	b.building = number
+	if err := b.watchers.hear(false); err != nil {
+		return fmt.Errorf("listen to nf_tables: %w", err)
+	}
+	defer func() { _ = b.watchers.hear(true) }()
 	if err := b.begin(ctx, number, found); err != nil {
 		return fmt.Errorf("begin generation %d: %w", number, err)
 	}
 	if err := b.load(ctx, s); err != nil {
 		return fmt.Errorf("load generation %d: %w", number, err)
+	}
+	// From here on the generation is complete, and who changes it is heard.
+	if err := b.watchers.hear(true); err != nil {
+		return fmt.Errorf("listen to nf_tables: %w", err)
 	}
 	for _, f := range b.cfg.Families {
 		b.generations[f].flip(b.conn.nft)

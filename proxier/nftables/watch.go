@@ -1,0 +1,194 @@
+package nftables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// Watch tells drifted each time when somebody else changes the Backend's tables, and
+// when that cannot be ruled out because the kernel had more to tell than there was
+// room for. It returns nil when ctx ends, and an error when the kernel does not
+// tell. It runs beside the other methods; drifted may be (*proxier.Proxier).RequestReset.
+//
+// A first change is told at once, further ones each second at most.
+func (b *Backend) Watch(ctx context.Context, drifted func()) error {
+	for {
+		lost, err := b.watch(ctx, drifted)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !lost {
+			return fmt.Errorf("nftables: watch table %s: %w", b.cfg.Table, privileged(err))
+		}
+		b.cfg.Log.Warn("changes of nf_tables were missed", "table", b.cfg.Table, "err", err)
+		drifted()
+		if !pause(ctx, driftPause) {
+			return nil
+		}
+	}
+}
+
+// driftPause is the least time between two reports: who fights for the table must
+// not take up a CPU. watchBuffer is the room for what the kernel tells.
+const (
+	driftPause  = time.Second
+	watchBuffer = 4 << 20
+)
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// watch listens until something goes wrong; lost tells that it was a lack of room.
+func (b *Backend) watch(ctx context.Context, drifted func()) (lost bool, err error) {
+	l, err := b.watchers.listen(b.cfg.NetNS)
+	if err != nil {
+		return false, err
+	}
+	defer l.close()
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		messages, err := l.conn.Receive()
+		if errors.Is(err, unix.ENOBUFS) {
+			return true, err
+		}
+		if err != nil {
+			return false, err
+		}
+		foreign := slices.ContainsFunc(messages, func(m netlink.Message) bool {
+			return b.concerns(m) && !b.watchers.own(m.Header.PID)
+		})
+		if !foreign {
+			continue
+		}
+		b.cfg.Log.Warn("somebody else has changed the table", "table", b.cfg.Table)
+		drifted()
+		if !pause(ctx, driftPause) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// concerns reports whether a message is about the Backend's tables. In all of them
+// but that of a new generation of rules, the first attribute is the table.
+func (b *Backend) concerns(m netlink.Message) bool {
+	const typeMask = 0xff
+	kind := int(m.Header.Type) & typeMask
+	if int(m.Header.Type)>>8 != unix.NFNL_SUBSYS_NFTABLES || kind == unix.NFT_MSG_NEWGEN || len(m.Data) < sizeofNfgenmsg {
+		return false
+	}
+	ours := slices.ContainsFunc(b.cfg.Families, func(f proxier.Family) bool { return byte(tableFamily(f)) == m.Data[0] })
+	if !ours {
+		return false
+	}
+	attrs, err := netlink.NewAttributeDecoder(m.Data[sizeofNfgenmsg:])
+	if err != nil {
+		return true // what cannot be read might be
+	}
+	for attrs.Next() {
+		if attrs.Type() == unix.NFTA_TABLE_NAME {
+			return attrs.String() == b.cfg.Table
+		}
+	}
+	return attrs.Err() != nil
+}
+
+// watchers know which changes are the Backend's own. While a Reset loads a new
+// generation nobody listens: the kernel would have to tell of each element.
+type watchers struct {
+	// mu guards what follows.
+	mu sync.Mutex
+	// ports are the netlink ports of the last connections of the Backend: news of
+	// what a closed one has done may still be under way.
+	ports  []uint32
+	active []*watcher
+	deaf   bool
+}
+
+// watcher is one connection that listens.
+type watcher struct {
+	conn *netlink.Conn
+	all  *watchers
+}
+
+// keptPorts is how many connections are remembered. The numbers are the kernel's,
+// and it does not give one to two sockets at a time.
+const keptPorts = 16
+
+func (w *watchers) add(port uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ports = append(w.ports, port)
+	if len(w.ports) > keptPorts {
+		w.ports = slices.Delete(w.ports, 0, 1)
+	}
+}
+
+func (w *watchers) own(port uint32) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.ports, port)
+}
+
+func (w *watchers) listen(netns string) (*watcher, error) {
+	c, err := dialNetlink(netns)
+	if err != nil {
+		return nil, err
+	}
+	l := &watcher{conn: c, all: w}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err = c.SetReadBuffer(watchBuffer)
+	if err == nil && !w.deaf {
+		err = c.JoinGroup(unix.NFNLGRP_NFTABLES)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	w.active = append(w.active, l)
+	return l, nil
+}
+
+func (l *watcher) close() {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	l.all.active = slices.DeleteFunc(l.all.active, func(o *watcher) bool { return o == l })
+	_ = l.conn.Close()
+}
+
+// hear turns listening on or off.
+func (w *watchers) hear(on bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf == !on {
+		return nil
+	}
+	w.deaf = !on
+	var errs []error
+	for _, l := range w.active {
+		if on {
+			errs = append(errs, l.conn.JoinGroup(unix.NFNLGRP_NFTABLES))
+		} else {
+			errs = append(errs, l.conn.LeaveGroup(unix.NFNLGRP_NFTABLES))
+		}
+	}
+	return errors.Join(errs...)
+}
