@@ -218,6 +218,87 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestAbilitiesOpenFields sets every field that needs an ability, each in a pod of its
+// own: with the ability the pod runs, without it it is refused or warned of.
+func TestAbilitiesOpenFields(t *testing.T) {
+	no, deadline, group := false, int64(60), int64(1)
+	always, never := corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever
+	unmasked, strict, class := corev1.UnmaskedProcMount, corev1.SupplementalGroupsPolicyStrict, "kata"
+	quantity := resource.MustParse("1Gi")
+	app := func(edit func(*corev1.Container)) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { edit(&p.Spec.Containers[0]) }
+	}
+	pod := func(edit func(*corev1.PodSpec)) func(*corev1.Pod) { return func(p *corev1.Pod) { edit(&p.Spec) } }
+	volume := func(source corev1.VolumeSource) func(*corev1.Pod) {
+		return pod(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}} })
+	}
+	security := func(sc corev1.PodSecurityContext) func(*corev1.Pod) {
+		return pod(func(s *corev1.PodSpec) { s.SecurityContext = &sc })
+	}
+	tests := []struct {
+		needs Ability
+		field string
+		pod   func(*corev1.Pod)
+	}{
+		{Probes, "spec.containers[0].startupProbe", app(func(c *corev1.Container) { c.StartupProbe = &corev1.Probe{} })},
+		{InitContainers, "spec.initContainers", pod(func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Name: "i", RestartPolicy: &always}} })},
+		{EphemeralContainers, "spec.ephemeralContainers", pod(func(s *corev1.PodSpec) {
+			s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "d"}, TargetContainerName: "app"}}
+		})},
+		{Hooks, "spec.containers[0].lifecycle", app(func(c *corev1.Container) {
+			c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}}
+		})},
+		{Deadlines, "spec.activeDeadlineSeconds", pod(func(s *corev1.PodSpec) { s.ActiveDeadlineSeconds = &deadline })},
+		{RestartRules, "spec.containers[0].restartPolicy", app(func(c *corev1.Container) { c.RestartPolicy = &never })},
+		{RestartRules | InitContainers, "spec.initContainers", pod(func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Name: "i", RestartPolicy: &never}} })},
+		{Scheduling, "spec.nodeSelector", pod(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"a": "b"} })},
+		{Sysctls, "spec.securityContext.sysctls", security(corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "a"}}})},
+		{ReferencedObjects, "spec.containers[0].envFrom", app(func(c *corev1.Container) { c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{}}} })},
+		{PullSecrets, "spec.imagePullSecrets", pod(func(s *corev1.PodSpec) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} })},
+		{RuntimeClasses, "spec.runtimeClassName", pod(func(s *corev1.PodSpec) { s.RuntimeClassName = &class })},
+		{UserNamespaces, "spec.hostUsers", pod(func(s *corev1.PodSpec) { s.HostUsers = &no })},
+		{UserNamespaces, "spec.containers[0].securityContext.procMount", app(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{ProcMount: &unmasked} })},
+		{SubPaths, "spec.containers[0].volumeMounts[0].subPath", app(func(c *corev1.Container) { c.VolumeMounts = []corev1.VolumeMount{{SubPath: "a"}} })},
+		{MemoryVolumes, "spec.volumes[0].emptyDir.medium", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: &quantity}})},
+		{ImageVolumes, "spec.volumes[0].image", volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "x"}})},
+		{VolumeGroups, "spec.securityContext.fsGroup", security(corev1.PodSecurityContext{FSGroup: &group})},
+		{LocalStorage, "spec.volumes[0].emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &quantity}})},
+		{PodCgroups, "spec.overhead", pod(func(s *corev1.PodSpec) { s.Overhead = corev1.ResourceList{"cpu": quantity} })},
+		{Devices, "spec.containers[0].resources", app(func(c *corev1.Container) { c.Resources.Limits = corev1.ResourceList{"example.com/gpu": quantity} })},
+		{AppArmor, "spec.securityContext.appArmorProfile", security(corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: "RuntimeDefault"}})},
+		{SELinux, "spec.securityContext.seLinuxOptions", security(corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0"}})},
+		{StrictGroups, "spec.securityContext.supplementalGroupsPolicy", security(corev1.PodSecurityContext{SupplementalGroupsPolicy: &strict})},
+	}
+	var covered Ability
+	for _, tt := range tests {
+		t.Run(tt.needs.String()+" "+tt.field, func(t *testing.T) {
+			p := plainPod()
+			tt.pod(p)
+			if got := Check(p, Options{Can: tt.needs}); len(got) > 0 {
+				t.Errorf("with the ability: %v", got)
+			}
+			got := Check(p, Options{Can: (endOfAbilities - 1) &^ tt.needs})
+			if len(got) == 0 || got[0].Field != tt.field {
+				t.Errorf("without the ability: %v, want a problem with %s", got, tt.field)
+			}
+		})
+		covered |= tt.needs
+	}
+	if missing := (endOfAbilities - 1) &^ covered; missing != 0 {
+		t.Errorf("no field is known that needs %s", missing)
+	}
+}
+
+// TestUsersOfItsOwnInNamespacesOfTheHost are refused, as mappings cannot hold there.
+func TestUsersOfItsOwnInNamespacesOfTheHost(t *testing.T) {
+	no := false
+	p := plainPod()
+	p.Spec.HostUsers, p.Spec.HostNetwork = &no, true
+	if err := Refusal(Check(p, Options{Can: UserNamespaces})); err == nil {
+		t.Error("the pod is accepted")
+	}
+}
+
 // TestUnknownFieldIsRefused takes the rule of a field away, as a newer API would add
 // a field.
 func TestUnknownFieldIsRefused(t *testing.T) {
