@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/lease/nodestatus/shutdown"
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/admission"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
@@ -24,14 +25,16 @@ const askAgain = 10 * time.Second
 // some.
 type admissions struct {
 	node func() admission.Node
+	// closed says that the machine goes down: no pod starts any more.
+	closed func() bool
 
 	mu       sync.Mutex // guards the fields below, also while it is decided
 	admitted map[types.UID]*corev1.Pod
 	waiting  map[types.UID]bool
 }
 
-func newAdmissions(node func() admission.Node) *admissions {
-	return &admissions{node: node, admitted: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]bool{}}
+func newAdmissions(node func() admission.Node, closed func() bool) *admissions {
+	return &admissions{node: node, closed: closed, admitted: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]bool{}}
 }
 
 // ask decides about a pod. One that was admitted, or runs already, is not asked about
@@ -40,7 +43,11 @@ func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := admission.Decision{Verdict: admission.Admitted}
-	if a.admitted[pod.UID] == nil && !runs {
+	switch {
+	case a.admitted[pod.UID] != nil || runs:
+	case a.closed():
+		d = admission.Decision{Verdict: admission.Never, Reason: shutdown.RefusedReason, Message: shutdown.RefusedMessage}
+	default:
 		d = admission.Admit(pod, a.activeLocked(), a.node())
 	}
 	delete(a.waiting, pod.UID)

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"sync/atomic"
@@ -14,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/podworker"
+	"github.com/nodekit-go/nodekit/podworker/events"
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
-	"github.com/nodekit-go/nodekit/probes"
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
@@ -35,9 +35,21 @@ type agent struct {
 	probing *probing
 	// own has the agent's id and whether it takes over; see ownership.
 	own ownership
+	helpers
 	// snapshot is what the runtime last showed; not nil while the source runs.
 	snapshot atomic.Pointer[runtime.Snapshot]
 	told     told
+}
+
+// helpers do for an agent what only some nodes need.
+type helpers struct {
+	events   *events.Recorder
+	pictures *pictures
+	objects  *objects
+	// cgroups is nil where the runtime makes those of pods.
+	cgroups *podCgroups
+	// cluster is nil on a node without an API server.
+	cluster *cluster
 }
 
 // told is what has been logged, so that only changes are.
@@ -63,7 +75,7 @@ func (l *lateAgent) set(a *agent) { l.p.Store(a) }
 func (l *lateAgent) get() *agent { return l.p.Load() }
 
 // newAgent puts the parts together.
-func newAgent(n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, error) {
+func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, error) {
 	a := &agent{
 		log:     n.log,
 		catalog: n.catalog,
@@ -73,17 +85,12 @@ func newAgent(n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, er
 		own:     ownership{instance: sync.Node.Instance, takeOver: n.cfg.TakeOver},
 		told:    told{seen: &n.runtimeSeen, conditions: map[string]bool{}},
 
-		admissions: newAdmissions(n.admissionNode),
+		admissions: newAdmissions(n.admissionNode, n.goingDown),
 	}
-	sync.OnStatus = a.setStatus
-	sync.OnEvent = a.tell
-	var err error
-	if a.probing, err = newProbing(n, a); err != nil {
+	if err := a.help(ctx, n, &sync); err != nil {
 		return nil, err
 	}
-	if a.probing != nil {
-		sync.Prober = a.probing
-	}
+	var err error
 	if a.syncer, err = podsync.New(rt, sync); err != nil {
 		return nil, err
 	}
@@ -97,42 +104,76 @@ func newAgent(n *Node, rt Runtime, mem *memory, sync podsync.Config) (*agent, er
 	return a, nil
 }
 
-// run works until ctx ends. The source starts when the runtime has shown what there
+// help makes the helpers and tells the Syncer of them.
+func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
+	a.helpers = helpers{events: n.events, objects: newObjects(ctx, n.cfg.Client)}
+	if a.pictures, err = newPictures(ctx, n, a); err != nil {
+		return err
+	}
+	if a.probing, err = newProbing(n, a); err != nil {
+		return err
+	}
+	if a.cgroups, err = newPodCgroups(n, n.driver); err != nil {
+		return err
+	}
+	if a.cluster, err = newCluster(n, a); err != nil {
+		return err
+	}
+	sync.OnStatus, sync.OnEvent = a.setStatus, a.tell
+	if a.probing != nil {
+		sync.Prober = a.probing
+	}
+	sync.Can |= podspec.Scheduling | podspec.Sysctls | podspec.ReferencedObjects
+	if n.cfg.Client != nil {
+		sync.Can |= podspec.PullSecrets
+	}
+	sync.Parts.Images = a.pictures
+	sync.Parts.PodCgroups = a.cgroups.parts()
+	sync.Parts.References = a.objects.references
+	sync.Parts.Acknowledged = a.cluster.acknowledged
+	return nil
+}
+
+// run works until ctx ends. The sources start when the runtime has shown what there
 // is, so that pods that run already are recognised.
 func (a *agent) run(ctx context.Context) error {
 	if !a.firstLook(ctx) {
 		return nil
 	}
+	if err := a.cgroups.setup(ctx); err != nil {
+		return err
+	}
+	if err := a.pictures.recover(ctx, a.runtime); err != nil {
+		a.log.Warn("who pulled which image is not up to date", "err", err)
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.pool.Run(ctx) })
 	g.Go(func() error { return a.probing.run(ctx) })
+	g.Go(func() error { return a.pictures.run(ctx) })
 	g.Go(func() error { return a.relist(ctx) })
-	g.Go(func() error {
-		if err := a.source.Run(ctx, a.deliver); err != nil {
-			return fmt.Errorf("read manifests: %w", err)
-		}
-		return nil
-	})
+	a.read(ctx, g)
 	return g.Wait()
 }
 
-// deliver takes the whole set of pods. What this agent made and the set does not
+// deliver takes what the sources have. What this agent made and the whole set does not
 // name is told to stop before anything new starts, so that a changed manifest never
 // runs twice.
-func (a *agent) deliver(set staticpods.Set) {
-	first := !a.catalog.ready()
-	changed := a.catalog.replace(set.Pods)
+func (a *agent) deliver(set podSet) {
+	first := set.complete && !a.catalog.ready()
+	changed := a.catalog.replace(set)
 	if first {
 		a.collect(a.snapshot.Load())
 	}
-	a.pool.Retain(a.retained(changed))
+	if set.complete {
+		a.pool.Retain(a.retained(changed))
+	}
 	a.admit(changed)
 	for _, pod := range changed {
 		a.remember(pod)
 		a.pool.Update(a.recall(pod))
 	}
 	if first || len(changed) > 0 {
-		a.log.Info("pods were read", "pods", len(set.Pods), "changed", len(changed))
+		a.log.Info("pods were read", "pods", len(set.pods), "changed", len(changed), "complete", set.complete)
 	}
 }
 
@@ -202,6 +243,7 @@ func (a *agent) forget(ctx context.Context, uid types.UID) error {
 	if err := a.syncer.Forget(ctx, uid); err != nil {
 		return err
 	}
+	a.cluster.forget(uid)
 	return errors.Join(a.memory.statuses.drop(uid), a.memory.drop(uid))
 }
 
@@ -215,6 +257,10 @@ func (a *agent) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
 			"pod", fullName(pod), "uid", string(pod.UID), "err", err)
 	}
 	a.catalog.setStatus(pod, status)
+	if err := a.cluster.set(pod, &status); err != nil {
+		a.log.Error("how a pod ended could not be noted; it is lost if the kubelet is killed before the API server has it",
+			"pod", fullName(pod), "uid", string(pod.UID), "err", err)
+	}
 }
 
 // ending reports whether a pod is going down.
@@ -229,33 +275,19 @@ func (a *agent) recall(pod *corev1.Pod) *corev1.Pod {
 	if _, known := a.pool.State(pod.UID); known {
 		return pod
 	}
-	status, ok := a.memory.statuses.get(pod.UID)
+	status, ok := a.cluster.ended(pod.UID)
+	if !ok && pod.Annotations[staticpods.AnnotationSource] == "" {
+		return pod // an API server knows better
+	}
+	if !ok {
+		status, ok = a.memory.statuses.get(pod.UID)
+	}
 	if !ok {
 		return pod
 	}
 	recalled := *pod
 	recalled.Status = status
 	return &recalled
-}
-
-// tell logs an event of a pod.
-func (a *agent) tell(pod *corev1.Pod, e podsync.Event) { a.tellOf(fullName(pod), pod.UID, e) }
-
-// tellProbe logs an event about a probe.
-func (a *agent) tellProbe(ref probes.Ref, e podsync.Event) {
-	a.tellOf(ref.Namespace+"/"+ref.Pod, ref.UID, e)
-}
-
-func (a *agent) tellOf(pod string, uid types.UID, e podsync.Event) {
-	log := a.log.With("pod", pod, "uid", string(uid))
-	if e.Container != "" {
-		log = log.With("container", e.Container)
-	}
-	if e.Type == corev1.EventTypeWarning {
-		log.Warn("event", "reason", e.Reason, "message", e.Message)
-		return
-	}
-	log.Info("event", "reason", e.Reason, "message", e.Message)
 }
 
 // cleaner is the Syncer with steps of the agent's own: a pod starts when the node
@@ -283,6 +315,9 @@ func (c cleaner) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	c.agent.probing.forget(pod.UID)
+	if err := c.agent.cluster.finished(pod); err != nil {
+		return err
+	}
 	if c.agent.catalog.wants(pod.UID) {
 		return nil
 	}

@@ -34,24 +34,26 @@ func newCatalog() *catalog {
 	return &catalog{pods: map[types.UID]*corev1.Pod{}, statuses: map[types.UID]corev1.PodStatus{}}
 }
 
-// replace takes the whole set and returns the pods that are new or changed, in the
-// order of the set.
-func (c *catalog) replace(pods []*corev1.Pod) []*corev1.Pod {
+// replace takes what the sources have and returns the pods that are new or changed, in
+// the order of the set.
+func (c *catalog) replace(set podSet) []*corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var changed []*corev1.Pod
 	c.revision++
-	next := make(map[types.UID]*corev1.Pod, len(pods))
-	for _, pod := range pods {
+	next := make(map[types.UID]*corev1.Pod, len(set.pods))
+	for _, pod := range set.pods {
 		if old := c.pods[pod.UID]; old == nil || differ(old, pod) {
 			changed = append(changed, pod)
 		}
 		next[pod.UID] = pod
 	}
-	if c.heard.IsZero() {
+	if c.heard.IsZero() && set.complete {
 		c.heard, c.first = time.Now(), map[types.UID]bool{}
 		for uid := range next {
-			c.first[uid] = true
+			if _, known := c.statuses[uid]; !known {
+				c.first[uid] = true
+			}
 		}
 	}
 	c.pods = next
@@ -68,7 +70,15 @@ func differ(a, b *corev1.Pod) bool {
 		!equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
 		a.Name != b.Name || a.Namespace != b.Namespace ||
 		!maps.Equal(a.Labels, b.Labels) ||
-		!maps.Equal(stated(a.Annotations), stated(b.Annotations))
+		!maps.Equal(stated(a.Annotations), stated(b.Annotations)) ||
+		!equality.Semantic.DeepEqual(gates(a), gates(b))
+}
+
+// gates returns the conditions that others set, such as readiness gates.
+func gates(pod *corev1.Pod) []corev1.PodCondition {
+	return slices.DeleteFunc(slices.Clone(pod.Status.Conditions), func(c corev1.PodCondition) bool {
+		return slices.Contains(ownConditions(), c.Type)
+	})
 }
 
 // stated returns the annotations without those the node writes for itself.
@@ -77,6 +87,26 @@ func stated(annotations map[string]string) map[string]string {
 	delete(out, staticpods.AnnotationSeen)
 	delete(out, staticpods.AnnotationSource)
 	return out
+}
+
+// pod returns a pod of the set.
+func (c *catalog) pod(uid types.UID) (*corev1.Pod, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pod, ok := c.pods[uid]
+	return pod, ok
+}
+
+// static returns the UID of the static pod that an object of the API server mirrors.
+func (c *catalog) static(mirror *corev1.Pod) (types.UID, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, pod := range c.pods {
+		if pod.Namespace == mirror.Namespace && pod.Name == mirror.Name && pod.Annotations[staticpods.AnnotationSource] != "" {
+			return uid, true
+		}
+	}
+	return "", false
 }
 
 // ready reports whether the whole set is known.

@@ -13,24 +13,28 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/capacity"
 	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/lease/nodestatus/shutdown"
 	"github.com/nodekit-go/nodekit/podworker/admission"
+	"github.com/nodekit-go/nodekit/podworker/events"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
-	"github.com/nodekit-go/nodekit/probes"
 	"github.com/nodekit-go/nodekit/runtime"
+	"github.com/nodekit-go/nodekit/runtime/images"
+	"github.com/nodekit-go/nodekit/runtime/images/gc"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
 // Runtime is the container runtime of a node. *runtime.Client is one.
 type Runtime interface {
 	podsync.Runtime
-	// ExecSync runs commands of probes.
-	probes.ExecSyncer
+	images.Lister
+	gc.Runtime
 	// Snapshot lists what there is.
 	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
 	// Version, Status and RuntimeConfig are the CRI calls of these names.
@@ -64,6 +68,15 @@ type Config struct {
 	// TakeOver stops and removes pods on the runtime that others made and that no
 	// manifest names. By default they are left alone.
 	TakeOver bool
+	// Client is the API server of the node's cluster, whose pods it runs beside those of
+	// the manifests; nil: there is none.
+	Client kubernetes.Interface
+	// Heartbeat tells the cluster that the node is there, and how it is; nil: nobody is
+	// told.
+	Heartbeat *Heartbeat
+	// Power says when the machine goes down, which gives the pods the time of the
+	// configuration to end; nil: systemd-logind.
+	Power shutdown.Source
 	// Log gets what happens, also the events of pods; nil discards.
 	Log *slog.Logger
 
@@ -77,7 +90,10 @@ type Config struct {
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	// Probes says how probes are run.
 	Probes Probes
-	// Cgroups removes the cgroups of pods; nil: in the hierarchies of this machine.
+	// CredentialPlugins have credentials for registries.
+	CredentialPlugins CredentialPlugins
+	// Cgroups removes the cgroups of pods, which the runtime makes; nil: the node makes
+	// and removes them in the hierarchies of this machine, unless they are systemd's.
 	Cgroups podsync.Cgroups
 	// Machine says where the resources of the machine are read; empty fields: this
 	// machine, the filesystem of Root, as often as a kubelet.
@@ -94,6 +110,9 @@ func (c Config) validate() (Config, error) {
 		return c, errors.New("node: Config.Kubelet is nil, want the kubelet's configuration")
 	case c.Name == "":
 		return c, errors.New("node: Config.Name is empty, want the name of the node")
+	}
+	if err := c.Heartbeat.validate(); err != nil {
+		return c, err
 	}
 	c.Kubelet = c.Kubelet.DeepCopy()
 	config.SetDefaults(c.Kubelet)
@@ -117,9 +136,6 @@ func (c Config) validate() (Config, error) {
 	if c.Listen == nil {
 		c.Listen = listen
 	}
-	if c.Cgroups == nil {
-		c.Cgroups = podsync.CgroupDirs(ownCgroupMounts())
-	}
 	return c, nil
 }
 
@@ -137,6 +153,17 @@ type Node struct {
 	agent       lateAgent
 	resources   lateResources
 	sysctls     admission.Sysctls
+	events      *events.Recorder
+	ties
+	// driver is who names the cgroups, known once the runtime has answered.
+	driver string
+}
+
+// ties are what binds a node to its cluster and to its machine; nil where it is not
+// bound.
+type ties struct {
+	beat  *heartbeat
+	power *shutdown.Manager
 }
 
 // New returns a Node. It does nothing yet.
@@ -145,8 +172,14 @@ func New(cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog(), id: rand.Text()}
+	n := &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog(), id: rand.Text(), events: newEvents(cfg)}
 	if n.source, err = cfg.Source(n.adopt); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	if n.beat, err = newHeartbeat(n); err != nil {
+		return nil, fmt.Errorf("node: %w", err)
+	}
+	if n.power, err = newShutdown(n); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
 	return n, nil
@@ -189,6 +222,9 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	g.Go(func() error { return n.watchMachine(ctx) })
+	g.Go(func() error { return n.events.Run(ctx) })
+	g.Go(func() error { return n.beat.run(ctx) })
+	g.Go(func() error { return n.watchPower(ctx) })
 	g.Go(func() error { return n.work(ctx, instance, mem) })
 	err = g.Wait()
 	n.log.Info("kubelet has stopped; its pods keep running")
@@ -266,11 +302,12 @@ func (n *Node) work(ctx context.Context, instance string, mem *memory) error {
 		return nil
 	}
 	defer rt.Close() //nolint:errcheck // all calls have returned
-	sync, err := n.syncConfig(instance, name, n.cgroupDriver(ctx, rt))
+	n.driver = n.cgroupDriver(ctx, rt)
+	sync, err := n.syncConfig(instance, name, n.driver)
 	if err != nil {
 		return err
 	}
-	a, err := newAgent(n, rt, mem, sync)
+	a, err := newAgent(ctx, n, rt, mem, sync)
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func TestBrokenNeighbours(t *testing.T) {
 		t := m.t
 		bad := newPod("bad")
 		bad.Spec.ShareProcessNamespace = new(true)
-		bad.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
+		bad.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
 		m.manifests.write(bad, newPod("good"))
 		m.manifests.files = append(m.manifests.files, staticpods.FileStatus{
 			Path: "/manifests/broken.yaml", State: staticpods.Invalid, Line: 10,
@@ -155,7 +155,7 @@ func TestBrokenNeighbours(t *testing.T) {
 			t.Errorf("good is %s, want Running", got)
 		}
 		st := pods["bad"].Status
-		if st.Phase != corev1.PodFailed || st.Reason != "UnsupportedField" || !strings.Contains(st.Message, "spec.containers[0].lifecycle") {
+		if st.Phase != corev1.PodFailed || st.Reason != "UnsupportedField" || !strings.Contains(st.Message, "spec.volumes[0].persistentVolumeClaim") {
 			t.Errorf("bad is %s, %s: %s; want Failed, UnsupportedField and the field's name", st.Phase, st.Reason, st.Message)
 		}
 		if _, started := m.containers(t)["bad"]; started {
@@ -164,7 +164,7 @@ func TestBrokenNeighbours(t *testing.T) {
 		_, table := k.get("unix", "/manifests")
 		for _, want := range [][]string{
 			{"good.yaml", "ok", "default/good", "Running"},
-			{"bad.yaml", "ok", "default/bad", "Failed", "UnsupportedField", "lifecycle"},
+			{"bad.yaml", "ok", "default/bad", "Failed", "UnsupportedField", "persistentVolumeClaim"},
 			{"broken.yaml", "invalid", "10", "spec.containers[0].iamge"},
 		} {
 			if !hasRow(table, want) {
@@ -203,7 +203,7 @@ func TestRejectedManifestThatIsMendedRuns(t *testing.T) {
 		bad := newPod("web")
 		bad.Spec.ServiceAccountName = "admin"
 		bad.Spec.Subdomain = "x"
-		bad.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}}
+		bad.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
 		m.manifests.write(bad)
 		k := m.start(t)
 		pass(5 * time.Second)

@@ -60,6 +60,7 @@ func (a *agent) relist(ctx context.Context) error {
 		}
 		if round%sweepEvery == 1 {
 			a.sweep(ctx)
+			a.weigh(ctx)
 		}
 		a.complain(time.Now())
 	}

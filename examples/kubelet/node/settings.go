@@ -26,20 +26,47 @@ func Honoured() []string {
 		"clusterDNS",
 		"clusterDomain",
 		"containerRuntimeEndpoint",
+		"contentType",
 		"cpuCFSQuota",
 		"cpuCFSQuotaPeriod",
 		"crashLoopBackOff",
+		"enableControllerAttachDetach",
 		"fileCheckFrequency",
 		"healthzBindAddress",
 		"healthzPort",
+		"imageGCHighThresholdPercent",
+		"imageGCLowThresholdPercent",
+		"imageMaximumGCAge",
+		"imageMinimumGCAge",
+		"imagePullCredentialsVerificationPolicy",
+		"kubeAPIBurst",
+		"kubeAPIQPS",
 		"kubeReserved",
+		"maxParallelImagePulls",
 		"maxPods",
+		"memoryReservationPolicy",
+		"memoryThrottlingFactor",
+		"nodeLeaseDurationSeconds",
+		"nodeStatusMaxImages",
+		"nodeStatusReportFrequency",
+		"nodeStatusUpdateFrequency",
 		"podLogsDir",
+		"podPidsLimit",
 		"podsPerCore",
+		"preloadedImagesVerificationAllowlist",
+		"providerID",
+		"registerNode",
+		"registerWithTaints",
+		"registryBurst",
+		"registryPullQPS",
 		"reservedSystemCPUs",
 		"resolvConf",
 		"runtimeRequestTimeout",
 		"seccompDefault",
+		"serializeImagePulls",
+		"shutdownGracePeriod",
+		"shutdownGracePeriodByPodPriority",
+		"shutdownGracePeriodCriticalPods",
 		"staticPodPath",
 		"syncFrequency",
 		"systemReserved",
@@ -132,7 +159,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		RuntimeName: runtimeName,
 		TakeOver:    n.cfg.TakeOver,
 		Prober:      n.cfg.Probes.Results,
-		Cgroups:     n.cfg.Cgroups,
+		Cgroups:     n.cgroupDirs(cgroupDriver),
 		Log:         n.log,
 	}
 	if limit := k.CrashLoopBackOff.MaxContainerRestartPeriod; limit != nil {
@@ -144,6 +171,14 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		c.LogLinks = logLinks
 	}
 	return c, nil
+}
+
+// cgroupDirs removes the cgroups that the node does not make by itself.
+func (n *Node) cgroupDirs(driver string) podsync.Cgroups {
+	if n.cfg.Cgroups != nil || driver != driverSystemd {
+		return n.cfg.Cgroups
+	}
+	return podsync.CgroupDirs(ownCgroupMounts())
 }
 
 // logLinks is where the kubelet links the logs of all running containers.
