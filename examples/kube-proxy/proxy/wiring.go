@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -13,6 +14,12 @@ import (
 	"github.com/nodekit-go/nodekit/proxier/healthcheck"
 	"github.com/nodekit-go/nodekit/proxier/source"
 )
+
+// runnerFunc makes a Runner of a function.
+type runnerFunc func(context.Context) error
+
+// Run calls f.
+func (f runnerFunc) Run(ctx context.Context) error { return f(ctx) }
 
 // wiring makes the parts of a Proxy, one step after the other.
 type wiring struct {
@@ -70,7 +77,8 @@ func (w *wiring) backend() error {
 	}
 	leftovers := newLeftovers(w.cfg.Log)
 	w.listen = append(w.listen, cleaner, leftovers)
-	w.parts = append(w.parts, cleaner, leftovers)
+	drift := runnerFunc(func(ctx context.Context) error { return b.Watch(ctx, w.proxier.RequestReset) })
+	w.parts = append(w.parts, cleaner, leftovers, drift)
 	return nil
 }
 
