@@ -63,7 +63,7 @@ func parse(args []string) (*options, error) {
 	kubelet := f.String("kubelet", "stock", "the nodes' kubelet: stock, ours or none")
 	proxy := f.String("proxy", "stock", "the nodes' kube-proxy: stock, ours or none")
 	f.StringVar(&o.config.Node.Backend, "backend", "nftables", "kube-proxy's mode")
-	runtime := f.String("runtime", "containerd", "the nodes' runtime: containerd (the distribution's) or containerd2 (a current one)")
+	runtime := f.String("runtime", "containerd", "the nodes' runtime: containerd (the distribution's), containerd2 (a current one), or the `path` of the socket of a runtime that runs, for one node")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,11 @@ func explain(c *cluster.Cluster, logs string) {
 	fmt.Printf("enter        nsenter --net=%s\n", c.Plane().Namespace())
 	fmt.Printf("  then       kubectl --kubeconfig %s get nodes\n", c.Kubeconfig())
 	for _, n := range c.Nodes() {
-		fmt.Printf("%-12s nsenter --net=%s --mount=%s\n", n.NodeName(), n.Namespace(), n.MountNamespace())
+		line := "nsenter --net=" + n.Namespace()
+		if n.MountNamespace() != "" {
+			line += " --mount=" + n.MountNamespace()
+		}
+		fmt.Printf("%-12s %s\n", n.NodeName(), line)
 	}
 	fmt.Printf("logs         %s\n", logs)
 }

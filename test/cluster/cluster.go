@@ -65,6 +65,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
 	}
+	if cfg.Nodes > 1 && cfg.Node.Runtime.socket() != "" {
+		return nil, fmt.Errorf("start cluster: the runtime at %s is one node's, not %d nodes'", cfg.Node.Runtime, cfg.Nodes)
+	}
 	plane, err := testnode.Start(ctx, testnode.Config{
 		Name: cfg.Name, Logs: cfg.Logs, Bare: true, Network: makeHub, Progress: cfg.Progress,
 	})
@@ -131,7 +134,7 @@ func (c *Cluster) Stop(ctx context.Context) error { return c.stop(ctx) }
 func (c *Cluster) destroy(ctx context.Context) error {
 	var errs []error
 	for _, n := range c.Nodes() {
-		errs = append(errs, n.Stop(ctx))
+		errs = append(errs, n.leave(ctx), n.Stop(ctx))
 	}
 	return errors.Join(append(errs, c.plane.Stop(ctx))...)
 }

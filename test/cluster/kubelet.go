@@ -10,8 +10,21 @@ import (
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
-// kubeletRoot is the kubelet's own folder, as the node sees it.
-const kubeletRoot = "/var/lib/kubelet"
+// kubeletRoot and podLogs are the kubelet's folders, as the node sees them: the usual
+// ones, but not where others may use them, too.
+func (n *Node) kubeletRoot() string {
+	if n.adopted() {
+		return n.KubeletRoot()
+	}
+	return "/var/lib/kubelet"
+}
+
+func (n *Node) podLogs() string {
+	if n.adopted() {
+		return n.PodLogs()
+	}
+	return "/var/log/pods"
+}
 
 // hostSettings are the settings of the kernel that a kubelet changes on its machine,
 // which is not a node's to change: https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/,
@@ -23,16 +36,28 @@ func hostSettings() []string {
 	}
 }
 
-// kubeletScript starts a kubelet, $2 and on, that sees files in the folder $1 in place
+// kubeletScript starts a kubelet, $3 and on, that sees files in the folder $1 in place
 // of the settings. The mounts hide nothing from the runtime: it would refuse to make
-// user namespaces where parts of /proc are hidden.
+// user namespaces where parts of /proc are hidden. On somebody else's runtime, the
+// folder $2 takes the place of folders of the machine that any kubelet writes to.
 const kubeletScript = `set -e
-settings=$1
-shift
+settings=$1 cover=$2
+shift 2
 mount --make-rprivate /proc
 cd "$settings"
 find . -type f | while read -r file; do mount --bind "$file" "/proc/sys/$file"; done
+if [ -n "$cover" ]; then
+	mkdir -p "$cover/log" "$cover/kubelet"
+	mount --bind "$cover/log" /var/log
+	mount --bind "$cover/kubelet" /var/lib/kubelet
+fi
 exec "$@"`
+
+// shareScript makes the kubelet's mounts in the folder $1 the runtime's, too.
+const shareScript = `set -e
+mkdir -p "$1" /var/lib/kubelet
+mount --bind "$1" "$1"
+mount --make-shared "$1"`
 
 // kubeletProgram is the node's kubelet. Its mounts are the node's.
 func (n *Node) kubeletProgram(kubeconfig string) *Program {
@@ -51,9 +76,13 @@ func (n *Node) kubeletProgram(kubeconfig string) *Program {
 			if err != nil {
 				return nil, err
 			}
+			cover := ""
+			if n.adopted() {
+				cover = n.Dir("cover")
+			}
 			return n.StartProcess("kubelet", "unshare", "--mount", "--propagation", "unchanged",
-				"sh", "-c", kubeletScript, "kubelet", settings, binary,
-				"--config="+n.Dir("kubelet.yaml"), "--kubeconfig="+kubeconfig, "--root-dir="+kubeletRoot,
+				"sh", "-c", kubeletScript, "kubelet", settings, cover, binary,
+				"--config="+n.Dir("kubelet.yaml"), "--kubeconfig="+kubeconfig, "--root-dir="+n.kubeletRoot(),
 				"--hostname-override="+n.name, "--node-ip="+n.Address().String(), "--v=2")
 		},
 		ready: n.answers("http://127.0.0.1:10248/healthz"),
@@ -92,7 +121,7 @@ func (n *Node) writeKubeletConfig() error {
 		"cgroupDriver":             "cgroupfs",
 		"cgroupRoot":               n.CgroupRoot(),
 		"staticPodPath":            n.Manifests(),
-		"podLogsDir":               "/var/log/pods",
+		"podLogsDir":               n.podLogs(),
 		"clusterDNS":               []string{DNSAddress},
 		"clusterDomain":            ClusterDomain,
 		"resolvConf":               resolv,
@@ -115,6 +144,9 @@ func (n *Node) writeKubeletConfig() error {
 		"imageGCHighThresholdPercent": 100,
 		"imageGCLowThresholdPercent":  99,
 	}
+	if n.adopted() {
+		config["makeIPTablesUtilChains"] = false
+	}
 	maps.Copy(config, n.cfg.KubeletSettings)
 	return writeJSON(n.Dir("kubelet.yaml"), config)
 }
@@ -130,8 +162,13 @@ func (n *Node) answers(url string) func(context.Context) error {
 // runtimeProgram is the node's containerd, which runs already.
 func (n *Node) runtimeProgram() *Program {
 	return &Program{
-		name:    "containerd",
-		launch:  func(context.Context) (*testnode.Process, error) { return n.LaunchContainerd() },
+		name: "containerd",
+		launch: func(context.Context) (*testnode.Process, error) {
+			if n.adopted() {
+				return nil, fmt.Errorf("start the runtime at %s: it is not the cluster's", n.Socket())
+			}
+			return n.LaunchContainerd()
+		},
 		ready:   n.ContainerdReady,
 		process: n.Containerd(),
 	}

@@ -53,13 +53,13 @@ func makeHub(ctx context.Context, plane *testnode.Node) error {
 	)
 }
 
-// joinHub gives a node its address and tells the control plane the way to its pods.
-// The nodes reach each other's pods through the control plane: a route to each other
-// would have to be made on all of them whenever one is added.
-func joinHub(ctx context.Context, plane, node *testnode.Node, index int) error {
+// joinHub gives a node its address on a link called name, and tells the control plane
+// the way to its pods. The nodes reach each other's pods through the control plane: a
+// route to each other would have to be made on all of them whenever one is added.
+func joinHub(ctx context.Context, plane, node *testnode.Node, index int, name string) error {
 	port := "node" + strconv.Itoa(index)
 	err := plane.IP(ctx,
-		[]string{"link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", node.Namespace()},
+		[]string{"link", "add", port, "type", "veth", "peer", "name", name, "netns", node.Namespace()},
 		[]string{"link", "set", port, "master", bridge},
 		[]string{"link", "set", port, "up"},
 		[]string{"route", "replace", podRange(index).String(), "via", nodeAddress(index).String()},
@@ -71,10 +71,17 @@ func joinHub(ctx context.Context, plane, node *testnode.Node, index int) error {
 		return err
 	}
 	return node.IP(ctx,
-		[]string{"address", "add", nodeAddress(index).String() + "/24", "dev", "eth0"},
-		[]string{"link", "set", "eth0", "up"},
-		[]string{"route", "add", "default", "via", hubAddress},
+		[]string{"address", "add", nodeAddress(index).String() + "/24", "dev", name},
+		[]string{"link", "set", name, "up"},
 	)
+}
+
+// joinAsNode joins a node whose namespace is the cluster's.
+func joinAsNode(ctx context.Context, plane, node *testnode.Node, index int) error {
+	if err := joinHub(ctx, plane, node, index, "eth0"); err != nil {
+		return err
+	}
+	return node.IP(ctx, []string{"route", "add", "default", "via", hubAddress})
 }
 
 // podNetwork is a chain of the plugins bridge, host-local and portmap, without

@@ -67,7 +67,8 @@ func (n *Node) Address() netip.Addr { return nodeAddress(n.index) }
 // PodRange returns where the node's pods get their addresses.
 func (n *Node) PodRange() netip.Prefix { return podRange(n.index) }
 
-// Runtime returns the container runtime.
+// Runtime returns the container runtime. That of somebody else can be neither started
+// nor ended.
 func (n *Node) Runtime() *Program { return n.runtime }
 
 // Kubelet returns the kubelet.
@@ -111,9 +112,14 @@ func (c *Cluster) makeNode(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	if n.index >= maxNodes {
 		return nil, fmt.Errorf("add node %s: a cluster has room for %d", n.name, maxNodes)
 	}
+	join := joinAsNode
+	if cfg.Runtime.socket() != "" {
+		join = joinAdopted
+	}
 	n.Node, err = testnode.Start(ctx, testnode.Config{
-		Name: fmt.Sprintf("%s-node%d", c.Name(), n.index), Logs: c.logs(n.name), Containerd: programs, Isolated: true,
-		Network: func(ctx context.Context, node *testnode.Node) error { return joinHub(ctx, c.plane, node, n.index) },
+		Name: fmt.Sprintf("%s-node%d", c.Name(), n.index), Logs: c.logs(n.name),
+		Containerd: programs, Adopt: cfg.Runtime.socket(), Isolated: true,
+		Network: func(ctx context.Context, node *testnode.Node) error { return join(ctx, c.plane, node, n.index) },
 		Plugins: func(node *testnode.Node) []map[string]any { return podNetwork(node, n.index) },
 	})
 	if err != nil {

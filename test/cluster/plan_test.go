@@ -37,8 +37,8 @@ func TestParseChoices(t *testing.T) {
 			t.Errorf("ParseSource(%q) = %v, %v", want, got, err)
 		}
 	}
-	for _, want := range []Runtime{Containerd, Containerd2} {
-		if got, err := ParseRuntime(want.String()); got != want || err != nil {
+	for _, want := range []Runtime{Containerd, Containerd2, "/run/crio/crio.sock"} {
+		if got, err := ParseRuntime(string(want)); got != want || err != nil {
 			t.Errorf("ParseRuntime(%q) = %v, %v", want, got, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/nodekit-go/nodekit/test/testnode"
@@ -47,32 +48,37 @@ func ParseSource(text string) (Source, error) {
 	return 0, fmt.Errorf("%q: must be stock, ours or none", text)
 }
 
-// Runtime is a node's container runtime.
-type Runtime int
+// Runtime is a node's container runtime: [Containerd], [Containerd2], or the absolute
+// path of the socket of a runtime that somebody else runs. The node then lives in the
+// namespaces of that runtime, whose pods must have a network, and which must know the
+// images unless it is containerd; a network namespace of its own keeps kube-proxy's
+// rules from the machine.
+type Runtime string
 
 const (
-	// Containerd is the distribution's containerd (1.6 on Debian 12) and runc.
-	Containerd Runtime = iota
+	// Containerd is the distribution's containerd (1.6 on Debian 12) and runc. So is the
+	// empty value.
+	Containerd Runtime = "containerd"
 	// Containerd2 is a current containerd and runc.
-	Containerd2
+	Containerd2 Runtime = "containerd2"
 )
 
-// String returns the value as [ParseRuntime] reads it.
-func (r Runtime) String() string {
-	if r == Containerd2 {
-		return "containerd2"
+// ParseRuntime reads "containerd", "containerd2" or the path of a socket.
+func ParseRuntime(text string) (Runtime, error) {
+	switch r := Runtime(text); {
+	case r == Containerd, r == Containerd2, r.socket() != "":
+		return r, nil
 	}
-	return "containerd"
+	return "", fmt.Errorf("%q: must be containerd, containerd2 or the path of a socket", text)
 }
 
-// ParseRuntime reads "containerd" or "containerd2".
-func ParseRuntime(text string) (Runtime, error) {
-	for _, r := range []Runtime{Containerd, Containerd2} {
-		if text == r.String() {
-			return r, nil
-		}
+// socket is where the runtime of somebody else listens.
+func (r Runtime) socket() string {
+	path := strings.TrimPrefix(string(r), "unix://")
+	if filepath.IsAbs(path) {
+		return path
 	}
-	return 0, fmt.Errorf("%q: must be containerd or containerd2", text)
+	return ""
 }
 
 const (
@@ -114,11 +120,11 @@ func (b *binaries) node(ctx context.Context, n *Node, name string, source Source
 // runtime returns the folder with the programs of a runtime, empty for those of the
 // distribution.
 func (b *binaries) runtime(ctx context.Context, runtime Runtime) (string, error) {
-	if runtime == Containerd {
+	if runtime != Containerd2 {
 		return "", nil
 	}
-	return b.once(runtime.String(), func() (string, error) {
-		dir := filepath.Join(b.dir, runtime.String())
+	return b.once(string(runtime), func() (string, error) {
+		dir := filepath.Join(b.dir, string(runtime))
 		return dir, testnode.ToolFolder(ctx, dir, "containerd", "containerd-shim-runc-v2", "ctr", "runc")
 	})
 }

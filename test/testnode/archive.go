@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	goruntime "runtime"
 )
 
@@ -50,6 +51,33 @@ func writeArchive(w io.Writer, ref, entrypoint string, program []byte) error {
 		{name: configName, mode: 0o644, data: config},
 		{name: "layer.tar", mode: 0o644, data: layer.Bytes()},
 	})
+}
+
+// archiveRefs returns the names of the images in an archive of that format.
+func archiveRefs(path string) ([]string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	for archive := tar.NewReader(file); ; {
+		header, err := archive.Next()
+		if err != nil {
+			return nil, fmt.Errorf("find manifest.json: %w", err)
+		}
+		if header.Name != "manifest.json" {
+			continue
+		}
+		var manifests []struct{ RepoTags []string }
+		if err := json.NewDecoder(archive).Decode(&manifests); err != nil {
+			return nil, fmt.Errorf("decode manifest.json: %w", err)
+		}
+		var refs []string
+		for _, m := range manifests {
+			refs = append(refs, m.RepoTags...)
+		}
+		return refs, nil
+	}
 }
 
 // tarFile is a file of an archive, or a directory when its name ends in a slash.

@@ -108,7 +108,8 @@ func (n *Node) LaunchContainerd() (*Process, error) {
 // ContainerdReady returns an error until containerd and the pods' network are ready.
 func (n *Node) ContainerdReady(ctx context.Context) error { return n.cri.ready(ctx) }
 
-// Containerd returns the containerd that was started last.
+// Containerd returns the containerd that was started last, nil without one of the
+// node's own.
 func (n *Node) Containerd() *Process { return n.containerd }
 
 // linkPrograms links containerd's programs into the node's folder, since an isolated
@@ -155,7 +156,12 @@ func (n *Node) containerdProgram(name string) string {
 }
 
 // KillContainerd ends containerd with SIGKILL. Its shims and containers run on.
-func (n *Node) KillContainerd() error { return n.containerd.Kill() }
+func (n *Node) KillContainerd() error {
+	if n.containerd == nil {
+		return fmt.Errorf("kill containerd of %s: it has none of its own", n.Name())
+	}
+	return n.containerd.Kill()
+}
 
 func (n *Node) writeContainerdConfig() error {
 	values := map[string]string{

@@ -30,6 +30,7 @@ const cniCacheDir = "/var/lib/cni/results"
 func (l layout) destroy(ctx context.Context) error {
 	outside := append(l.shimSockets(), l.cniResults()...)
 	err := errors.Join(
+		l.removeAdoptedPods(ctx),
 		l.killAll(ctx),
 		l.removeDeadSockets(ctx),
 		l.unmountAll(),

@@ -80,30 +80,50 @@ func (n *Node) ImportImage(ctx context.Context, image Image) error {
 	if err := archiveProgram(archive, image.Ref, binary); err != nil {
 		return fmt.Errorf("make image %s: %w", image.Ref, err)
 	}
-	return n.ImportArchive(ctx, archive, image.Ref)
+	return n.ImportArchive(ctx, archive)
 }
 
 // ImportArchive imports an archive of images, as "docker save" writes it, into the
-// node's containerd, and returns when the runtime knows the images called refs.
+// node's containerd, and returns when the runtime knows the images called refs, by
+// default all. An adopted runtime that is not containerd must know them already.
 func (n *Node) ImportArchive(ctx context.Context, archive string, refs ...string) error {
-	err := run(ctx, n.containerdProgram("ctr"), "--address", n.lay.socket(), "--namespace", "k8s.io",
-		"images", "import", "--snapshotter", n.snapshotter, archive)
+	if len(refs) == 0 {
+		var err error
+		if refs, err = archiveRefs(archive); err != nil {
+			return fmt.Errorf("import images %s: %w", archive, err)
+		}
+	}
+	version, err := n.cri.Runtime.Version(ctx, &runtimeapi.VersionRequest{})
 	if err != nil {
+		return fmt.Errorf("import images %s: ask the runtime for its version: %w", archive, err)
+	}
+	if version.GetRuntimeName() != "containerd" {
+		return n.expectImages(ctx, archive, refs)
+	}
+	args := []string{"--address", n.Socket(), "--namespace", "k8s.io", "images", "import", archive}
+	if n.cfg.Adopt == "" {
+		args = append(args[:len(args)-1], "--snapshotter", n.snapshotter, archive)
+	}
+	if err := run(ctx, n.containerdProgram("ctr"), args...); err != nil {
 		return fmt.Errorf("import images %s: %w", archive, err)
 	}
+	// The CRI service learns of new images from containerd's events.
+	return Eventually(ctx, 10*time.Second, "the runtime knows the images", func(ctx context.Context) error {
+		return n.expectImages(ctx, archive, refs)
+	})
+}
+
+// expectImages returns an error that names the first image the runtime does not know.
+func (n *Node) expectImages(ctx context.Context, archive string, refs []string) error {
 	for _, ref := range refs {
-		// The CRI service learns of new images from containerd's events.
-		err := Eventually(ctx, 10*time.Second, "the runtime knows image "+ref, func(ctx context.Context) error {
-			status, err := n.cri.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{
-				Image: &runtimeapi.ImageSpec{Image: ref},
-			})
-			if err == nil && status.GetImage() == nil {
-				err = errors.New("it does not")
-			}
-			return err
+		status, err := n.cri.Images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{
+			Image: &runtimeapi.ImageSpec{Image: ref},
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("ask the runtime for image %s: %w", ref, err)
+		}
+		if status.GetImage() == nil {
+			return fmt.Errorf("the runtime at %s does not know image %s; it is in the archive %s", n.Socket(), ref, archive)
 		}
 	}
 	return nil

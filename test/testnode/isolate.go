@@ -30,27 +30,35 @@ mount -t tmpfs -o mode=755 run /run
 mount --make-rshared /
 `
 
-// isolate makes the node's mount namespace. A file can hold it only on a mount that
-// is not shared with other namespaces.
+// isolate makes the node's mount namespace. A file can hold one only on a mount that is
+// not shared with other namespaces.
 func (l layout) isolate(ctx context.Context) error {
-	file := l.mountNamespace()
-	pins := filepath.Dir(file)
-	err := os.Mkdir(pins, 0o700)
+	err := l.makePins()
 	if err == nil {
-		err = os.WriteFile(file, nil, 0o600)
-	}
-	if err == nil {
-		err = unix.Mount(pins, pins, "", unix.MS_BIND, "")
-	}
-	if err == nil {
-		err = unix.Mount("", pins, "", unix.MS_PRIVATE, "")
-	}
-	if err == nil {
-		err = run(ctx, "unshare", "--mount="+file, "--propagation", "private",
+		err = run(ctx, "unshare", "--mount="+l.mountNamespace(), "--propagation", "private",
 			"sh", "-c", isolateScript, "isolate", filepath.Dir(l.dir), l.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("make mount namespace: %w", err)
+	}
+	return nil
+}
+
+// makePins makes the file that is to hold the mount namespace.
+func (l layout) makePins() error {
+	file := l.mountNamespace()
+	pins := filepath.Dir(file)
+	if err := os.Mkdir(pins, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return err
+	}
+	if err := unix.Mount(pins, pins, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount %s on itself: %w", pins, err)
+	}
+	if err := unix.Mount("", pins, "", unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mount %s private: %w", pins, err)
 	}
 	return nil
 }
@@ -62,6 +70,6 @@ func (n *Node) Private(elem ...string) string {
 	return n.lay.path(append([]string{"private"}, elem...)...)
 }
 
-// MountNamespace returns the path of an isolated node's mount namespace, for
-// nsenter --mount.
-func (n *Node) MountNamespace() string { return n.lay.mountNamespace() }
+// MountNamespace returns the path of the node's mount namespace, for nsenter --mount.
+// It is empty when that is the one of this program.
+func (n *Node) MountNamespace() string { return n.mounts }

@@ -23,6 +23,11 @@ type Config struct {
 	Containerd string
 	// Bare leaves the runtime out: the node is a place for programs.
 	Bare bool
+	// Adopt is the socket of a runtime that somebody else runs. The node takes over the
+	// network and mount namespaces of that process, and makes no CNI configuration. Its
+	// end leaves the runtime alone, save the pods that were made meanwhile. Empty means
+	// a runtime of the node's own.
+	Adopt string
 	// Isolated gives the programs on the node /run, /var/lib and /var/log of their
 	// own, so that what they keep at fixed paths is neither shared with another node
 	// nor left on this machine. See [Node.Private].
@@ -41,6 +46,7 @@ type Config struct {
 type Node struct {
 	lay         layout
 	cfg         Config // Logs is an absolute path.
+	mounts      string // The file with the mount namespace; empty for that of this program.
 	snapshotter string
 	lock        *os.File // Held while the node is in use.
 	cri         *CRI
@@ -120,13 +126,8 @@ func (n *Node) boot(ctx context.Context) error {
 	if err := n.lay.makeCgroups(); err != nil {
 		return err
 	}
-	if err := n.lay.makeNamespace(ctx); err != nil {
+	if err := n.makeNamespaces(ctx); err != nil {
 		return err
-	}
-	if n.cfg.Isolated {
-		if err := n.lay.isolate(ctx); err != nil {
-			return err
-		}
 	}
 	network := n.cfg.Network
 	if network == nil {
@@ -135,10 +136,28 @@ func (n *Node) boot(ctx context.Context) error {
 	if err := network(ctx, n); err != nil {
 		return fmt.Errorf("set up network namespace: %w", err)
 	}
-	if n.cfg.Bare {
+	switch {
+	case n.cfg.Bare:
 		return nil
+	case n.cfg.Adopt != "":
+		return n.awaitRuntime(ctx)
 	}
 	return n.bootContainerd(ctx)
+}
+
+// makeNamespaces makes the node's namespaces, or adopts those of a runtime.
+func (n *Node) makeNamespaces(ctx context.Context) error {
+	if n.cfg.Adopt != "" {
+		return n.adopt(ctx)
+	}
+	if err := n.lay.makeNamespace(ctx); err != nil {
+		return err
+	}
+	if !n.cfg.Isolated {
+		return nil
+	}
+	n.mounts = n.lay.mountNamespace()
+	return n.lay.isolate(ctx)
 }
 
 // Stop ends everything that runs on the node and removes everything it made,
@@ -184,8 +203,13 @@ func (n *Node) Name() string { return n.lay.name }
 // CRI returns a plain connection to the node's containerd, nil on a bare node.
 func (n *Node) CRI() *CRI { return n.cri }
 
-// Socket returns the path of containerd's socket.
-func (n *Node) Socket() string { return n.lay.socket() }
+// Socket returns the path of the runtime's socket.
+func (n *Node) Socket() string {
+	if n.cfg.Adopt != "" {
+		return n.cfg.Adopt
+	}
+	return n.lay.socket()
+}
 
 // Namespace returns the path of the node's network namespace, for nsenter --net.
 func (n *Node) Namespace() string { return n.lay.namespace() }

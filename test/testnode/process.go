@@ -34,8 +34,8 @@ func (n *Node) Command(ctx context.Context, program string, args ...string) *exe
 // enter returns the arguments of nsenter(1) that run a program on the node.
 func (n *Node) enter(program string, args []string) []string {
 	options := []string{"--net=" + n.lay.namespace()}
-	if n.cfg.Isolated {
-		options = append(options, "--mount="+n.lay.mountNamespace())
+	if n.mounts != "" {
+		options = append(options, "--mount="+n.mounts)
 	}
 	return append(append(options, "--", program), args...)
 }
@@ -59,7 +59,7 @@ func (n *Node) StartProcess(name, program string, args ...string) (*Process, err
 	// The process outlives this call, so no caller's context may end it; Kill,
 	// Terminate and Node.Stop do.
 	p.cmd = exec.Command("nsenter", n.enter(program, args)...)
-	p.cmd.Env = environment()
+	p.cmd.Env = append(environment(), nameVariable+"="+n.Name())
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
