@@ -29,17 +29,36 @@ func (h Heading) equal(other Heading) bool {
 // Journal is a file that results are added to as they come, so that a run that was
 // killed goes on where it was. Its methods may be called from several goroutines.
 type Journal struct {
-	mu sync.Mutex // Guards the fields below.
-	// file is open for appending.
-	file    *os.File
-	results []Result
-	wall    time.Duration
+	mu   sync.Mutex // Guards past, and is held while a line is written.
+	file *os.File   // Open for appending.
+	past Past
 }
 
-// journalLine is a line after the heading: a result, or time that the suite has run.
+// Past is what a journal holds.
+type Past struct {
+	Heading Heading
+	// Results are in the order in which they came; see [Latest].
+	Results []Result
+	// Wall is how long all parts of the run took together.
+	Wall time.Duration
+	// Runtime names the container runtime and its version.
+	Runtime []string
+}
+
+// journalLine is a line after the heading: one of these.
 type journalLine struct {
-	Result *Result       `json:"result,omitempty"`
-	Wall   time.Duration `json:"wall,omitempty"`
+	Result  *Result       `json:"result,omitempty"`
+	Wall    time.Duration `json:"wall,omitempty"`
+	Runtime []string      `json:"runtime,omitempty"`
+}
+
+// ReadJournal reads the journal at path as it is.
+func ReadJournal(path string) (Past, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Past{}, fmt.Errorf("read journal: %w", err)
+	}
+	return parseJournal(data), nil
 }
 
 // OpenJournal opens the journal at path, or begins it. A journal with another heading,
@@ -50,7 +69,7 @@ func OpenJournal(path string, heading Heading, specs []string) (*Journal, error)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	if j != nil && len(Missing(specs, j.results)) > 0 {
+	if j != nil && len(Missing(specs, j.past.Results)) > 0 {
 		return j, nil
 	}
 	if j != nil {
@@ -65,7 +84,7 @@ func OpenJournal(path string, heading Heading, specs []string) (*Journal, error)
 	if err != nil {
 		return nil, fmt.Errorf("begin journal: %w", err)
 	}
-	j = &Journal{file: file}
+	j = &Journal{file: file, past: Past{Heading: heading}}
 	return j, j.write(heading)
 }
 
@@ -78,8 +97,8 @@ func reopenJournal(path string, heading Heading) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, results, wall := parseJournal(data)
-	if !found.equal(heading) {
+	past := parseJournal(data)
+	if !past.Heading.equal(heading) {
 		return nil, nil //nolint:nilnil // There is none with this heading.
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
@@ -92,46 +111,53 @@ func reopenJournal(path string, heading Heading) (*Journal, error) {
 			return nil, errors.Join(err, file.Close())
 		}
 	}
-	return &Journal{file: file, results: results, wall: wall}, nil
+	return &Journal{file: file, past: past}, nil
 }
 
 // parseJournal reads what there is. Lines that are not whole, or of a later version,
 // are passed over: their specs run again.
-func parseJournal(data []byte) (heading Heading, results []Result, wall time.Duration) {
+func parseJournal(data []byte) Past {
+	var past Past
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 1<<20)
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &heading) != nil {
-		return Heading{}, nil, 0
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &past.Heading) != nil {
+		return Past{}
 	}
 	for lines.Scan() {
 		var line journalLine
-		if json.Unmarshal(lines.Bytes(), &line) != nil {
-			continue
-		}
-		wall += max(0, line.Wall)
-		if r := line.Result; r != nil && r.Spec != "" {
-			if _, err := parseState(string(r.State)); err == nil {
-				results = append(results, *r)
-			}
+		if json.Unmarshal(lines.Bytes(), &line) == nil {
+			past.take(line)
 		}
 	}
-	return heading, results, wall
+	return past
+}
+
+func (p *Past) take(line journalLine) {
+	p.Wall += max(0, line.Wall)
+	if line.Runtime != nil {
+		p.Runtime = line.Runtime
+	}
+	if r := line.Result; r != nil && r.Spec != "" {
+		if _, err := parseState(string(r.State)); err == nil {
+			p.Results = append(p.Results, *r)
+		}
+	}
 }
 
 // Add appends a result.
-func (j *Journal) Add(r Result) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.results = append(j.results, r)
-	return j.write(journalLine{Result: &r})
-}
+func (j *Journal) Add(r Result) error { return j.add(journalLine{Result: &r}) }
 
 // AddWall appends how long a part of the run took.
-func (j *Journal) AddWall(d time.Duration) error {
+func (j *Journal) AddWall(d time.Duration) error { return j.add(journalLine{Wall: d}) }
+
+// SetRuntime appends the names of the container runtime and its version.
+func (j *Journal) SetRuntime(versions []string) error { return j.add(journalLine{Runtime: versions}) }
+
+func (j *Journal) add(line journalLine) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.wall += d
-	return j.write(journalLine{Wall: d})
+	j.past.take(line)
+	return j.write(line)
 }
 
 func (j *Journal) write(line any) error {
@@ -145,18 +171,13 @@ func (j *Journal) write(line any) error {
 	return nil
 }
 
-// Results returns one result per spec, the last one added.
-func (j *Journal) Results() []Result {
+// Past returns what the journal holds, with one result per spec.
+func (j *Journal) Past() Past {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return Latest(j.results)
-}
-
-// Wall returns how long all parts of the run took together.
-func (j *Journal) Wall() time.Duration {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.wall
+	past := j.past
+	past.Results = Latest(past.Results)
+	return past
 }
 
 // Close closes the file.

@@ -67,8 +67,14 @@ func Sets() []Set {
 			Skip:  slow + `|LoadBalancer|\[Feature:`,
 		},
 		{
+			Name: "zones", About: "traffic distribution over three nodes, each in a zone of its own",
+			Suite: E2E, Nodes: 3, Part: Network,
+			Focus: `^\[sig-network\] (Traffic Distribution|Services should implement NodePort and HealthCheckNodePort)\b`,
+			Skip:  slow + `|LoadBalancer|\[Feature:`,
+		},
+		{
 			Name: "quick", About: "ten specs of seconds, for make test",
-			Suite: E2E, Focus: anyOf(quickSpecs()), Nodes: 2, Part: Network,
+			Suite: E2E, Focus: `^\[sig-[a-z]+\] (` + strings.Join(quickSpecs(), "|") + `)`, Nodes: 2, Part: Network,
 		},
 		{
 			Name: "standalone", About: "static pods of a kubelet without API server",
@@ -82,10 +88,21 @@ func Sets() []Set {
 	}
 }
 
-// quickSpecs names specs that are done in seconds and touch most of what a node does:
-// environment, volumes, probes, hooks, logs, exec, Services within and across nodes.
+// quickSpecs matches ten specs that are done in seconds and touch most of what a node
+// does: environment, volumes, logs, exec, the node's Lease, Services across nodes.
 func quickSpecs() []string {
-	return []string{}
+	return []string{
+		`Services should serve a basic endpoint from pods`,
+		`DNS should provide DNS for the cluster \[Conformance\]`,
+		`Networking Granular Checks: Pods should function for intra-pod communication: http`,
+		`Pods should be submitted and removed`,
+		`Pods should support remote command execution over websockets`,
+		`ConfigMap should be consumable via environment variable`,
+		`Secrets should be consumable from pods in env vars`,
+		`EmptyDir volumes should support \(root,0644,tmpfs\)`,
+		`Projected downwardAPI should provide podname only`,
+		`NodeLease NodeLease the kubelet should create and update a lease`,
+	}
 }
 
 // Lookup returns the set of that name.

@@ -19,7 +19,7 @@ type options struct {
 	focus, skip     string
 	dir, treeDir    string
 	procs           int
-	fresh           bool
+	fresh, last     bool
 	record, ratchet bool
 	output, page    string
 }
@@ -40,6 +40,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&o.kit.Runtime, "runtime", "containerd", "containerd, containerd2, or the `path` of a CRI socket")
 	f.IntVar(&o.procs, "procs", 6, "how many specs run at the same time")
 	f.BoolVar(&o.fresh, "fresh", false, "begin anew instead of going on with a run that was killed")
+	f.BoolVar(&o.last, "last", false, "run nothing; take the results of the last run")
 	f.StringVar(&o.dir, "dir", "_out/conformance", "`folder` for results, reports and logs")
 	f.StringVar(&o.treeDir, "tree", "test/conformance", "`folder` with recorded results and ratchets")
 	f.BoolVar(&o.record, "record", false, "record the results of a whole run in the tree")

@@ -38,10 +38,7 @@ func command(ctx context.Context, args []string) (bool, error) {
 	if o.page != "" {
 		return true, writePage(o)
 	}
-	if err := cluster.Prepare(ctx, os.Stderr); err != nil {
-		return false, err
-	}
-	outcome, err := run.Run(ctx, o.config())
+	outcome, err := o.run(ctx)
 	if outcome.Specs != nil {
 		err = errors.Join(err, o.print(os.Stdout, outcome))
 	}
@@ -52,6 +49,17 @@ func command(ctx context.Context, args []string) (bool, error) {
 		return false, err
 	}
 	return !outcome.Verdict.Failed(), nil
+}
+
+// run runs the set, or takes the last run.
+func (o *options) run(ctx context.Context) (run.Outcome, error) {
+	if o.last {
+		return run.Last(ctx, o.config())
+	}
+	if err := cluster.Prepare(ctx, os.Stderr); err != nil {
+		return run.Outcome{}, err
+	}
+	return run.Run(ctx, o.config())
 }
 
 // print writes the table, or JSON.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -36,7 +37,22 @@ func startCluster(ctx context.Context, cfg Config, dir string) (environment, err
 	if err != nil {
 		return nil, err
 	}
-	return &clusterEnvironment{Cluster: c, procs: cfg.Procs, progress: cfg.Progress}, nil
+	env := &clusterEnvironment{Cluster: c, procs: cfg.Procs, progress: cfg.Progress}
+	if err := env.labelZones(ctx); err != nil {
+		return nil, errors.Join(err, env.stop(ctx))
+	}
+	return env, nil
+}
+
+// labelZones puts each node into a zone of its own, as a cloud does.
+func (c *clusterEnvironment) labelZones(ctx context.Context) error {
+	for i, node := range c.Nodes() {
+		zone := fmt.Sprintf("topology.kubernetes.io/zone=zone-%d", i)
+		if _, err := c.Kubectl(ctx, "", "label", "--overwrite", "node", node.NodeName(), zone); err != nil {
+			return fmt.Errorf("put %s into a zone: %w", node.NodeName(), err)
+		}
+	}
+	return nil
 }
 
 func nodeConfig(kit conformance.Kit) (cluster.NodeConfig, error) {
@@ -87,6 +103,6 @@ func (c *clusterEnvironment) arguments(ctx context.Context, dir string, specs []
 	return append(ginkgoArguments(ginkgo, dir, specs, c.procs), suite, "--",
 		"--kubeconfig="+c.Kubeconfig(), "--kubectl-path="+kubectl, "--provider=skeleton", "--disable-log-dump",
 		"--allowed-not-ready-nodes=-1", "--minStartupPods=-1", "--system-pods-startup-timeout=5s",
-		"--report-dir="+dir,
+		"--report-dir="+dir, "--num-nodes="+strconv.Itoa(len(c.Nodes())),
 	), nil
 }

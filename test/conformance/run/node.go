@@ -23,7 +23,8 @@ type nodeEnvironment struct {
 	*testnode.Node
 	cfg     Config
 	runtime *testnode.Process
-	service string // A folder with the kubelet, and programs that restart it.
+	service string      // A folder with the kubelet, and programs that restart it.
+	pods    *podsServer // Nil with upstream's kubelet.
 }
 
 // batch is how many specs of test/e2e_node run before their results are kept: that
@@ -143,7 +144,13 @@ func (n *nodeEnvironment) startRuntime(ctx context.Context, programs string) err
 	return testnode.Eventually(ctx, 30*time.Second, "containerd is ready", n.ContainerdReady)
 }
 
-func (n *nodeEnvironment) stop(ctx context.Context) error { return n.Stop(ctx) }
+func (n *nodeEnvironment) stop(ctx context.Context) error {
+	var err error
+	if n.pods != nil {
+		err = n.pods.close()
+	}
+	return errors.Join(err, n.Stop(ctx))
+}
 
 func (n *nodeEnvironment) versions(ctx context.Context) ([]string, error) {
 	version, err := n.CRI().Runtime.Version(ctx, &runtimeapi.VersionRequest{})
@@ -206,7 +213,8 @@ func (n *nodeEnvironment) runBatch(ctx context.Context, dir string, specs []stri
 }
 
 // suiteScript runs a program, $5 and on, with the view of the process $1, in the
-// control group $2, with the working directory $3, and with the programs in $4.
+// control group $2, with the working directory $3, and with the programs in $4. It sees
+// copies of the kernel's settings that a kubelet changes: they are the machine's.
 const suiteScript = `set -e
 pid=$1 group=$2 dir=$3
 export PATH="$4:$PATH"
@@ -214,7 +222,19 @@ shift 4
 for hierarchy in /sys/fs/cgroup/*/; do
 	[ ! -d "$hierarchy$group" ] || echo $$ >"$hierarchy$group/cgroup.procs"
 done
-exec nsenter --target "$pid" --mount --cgroup sh -c 'cd "$1" && shift && exec "$@"' suite "$dir" "$@"`
+exec nsenter --target "$pid" --mount --cgroup unshare --mount --propagation unchanged sh -c '
+	set -e
+	dir=$1
+	shift
+	mount --make-rprivate /proc
+	for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
+		kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+		copy=$dir/sysctl-$(basename "$name")
+		cat "/proc/sys/$name" >"$copy"
+		mount --bind "$copy" "/proc/sys/$name"
+	done
+	cd "$dir"
+	exec "$@"' suite "$dir" "$@"`
 
 // writeKubeletConfig writes what the suite takes as the beginning of the kubelet's
 // configuration.
@@ -242,7 +262,7 @@ func (n *nodeEnvironment) writeKubeletConfig() (string, error) {
 }
 
 // kubeletBinary returns the path of the kubelet: upstream's, or that of this repository,
-// compiled now.
+// compiled now and fitted to the suite.
 func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	if n.cfg.Kit.Kubelet == conformance.Stock {
 		return tool(ctx, "kubelet")
@@ -251,5 +271,12 @@ func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
-	return testnode.Build(ctx, dir, "examples/kubelet")
+	binary, err := testnode.Build(ctx, dir, "examples/kubelet")
+	if err != nil {
+		return "", err
+	}
+	if n.pods, err = servePods(ctx, n.Listen, n.Private("lib", "kubelet", "kubelet.sock")); err != nil {
+		return "", err
+	}
+	return adaptFlags(n.Dir("adapted"), binary)
 }

@@ -64,18 +64,29 @@ type environment interface {
 // Run runs the set. An error means that the run could not be made or go on; what it
 // has found until then is kept. Whether specs failed is in the outcome.
 func Run(ctx context.Context, cfg Config) (Outcome, error) {
-	if cfg.Progress == nil {
-		cfg.Progress = func(string) {}
-	}
-	if cfg.Procs == 0 {
-		cfg.Procs = 6
-	}
-	r, err := prepare(ctx, cfg)
-	if err != nil {
+	r := newRunner(cfg)
+	if err := r.prepare(ctx); err != nil {
 		return Outcome{}, fmt.Errorf("prepare the run: %w", err)
 	}
-	err = r.finish(ctx)
-	return r.outcome(), errors.Join(err, r.journal.Close())
+	err := r.finish(ctx)
+	return r.outcome(r.journal.Past()), errors.Join(err, r.journal.Close())
+}
+
+// Last returns the outcome of the last run without running anything.
+func Last(ctx context.Context, cfg Config) (Outcome, error) {
+	r := newRunner(cfg)
+	if err := r.choose(ctx); err != nil {
+		return Outcome{}, err
+	}
+	if err := r.compareWith(); err != nil {
+		return Outcome{}, err
+	}
+	past, err := conformance.ReadJournal(r.journalPath())
+	if err != nil {
+		return Outcome{}, fmt.Errorf("find the last run: %w", err)
+	}
+	past.Results = conformance.Latest(past.Results)
+	return r.outcome(past), nil
 }
 
 // runner is a run on its way.
@@ -87,35 +98,44 @@ type runner struct {
 	must    conformance.Ratchet
 	stock   []conformance.Result
 	journal *conformance.Journal
-	heading conformance.Heading
 	setup   []string
-	runtime []string // Versions.
 }
 
-func prepare(ctx context.Context, cfg Config) (*runner, error) {
-	r := &runner{cfg: cfg, dir: filepath.Join(cfg.Dir, cfg.Set.Name, cfg.Kit.Name(cfg.Set))}
+func newRunner(cfg Config) *runner {
+	if cfg.Progress == nil {
+		cfg.Progress = func(string) {}
+	}
+	if cfg.Procs == 0 {
+		cfg.Procs = 6
+	}
+	return &runner{cfg: cfg, dir: filepath.Join(cfg.Dir, cfg.Set.Name, cfg.Kit.Name(cfg.Set))}
+}
+
+func (r *runner) journalPath() string { return filepath.Join(r.dir, "journal.jsonl") }
+
+// prepare decides what to run and opens the journal.
+func (r *runner) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.choose(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.compareWith(); err != nil {
-		return nil, err
+		return err
 	}
-	versions, err := versions(ctx, cfg)
+	versions, err := versions(ctx, r.cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	r.heading = conformance.Heading{Set: cfg.Set.Name, Kit: cfg.Kit.Name(cfg.Set), Versions: versions}
-	path := filepath.Join(r.dir, "journal.jsonl")
-	if cfg.Fresh {
-		if err := os.RemoveAll(path); err != nil {
-			return nil, err
+	heading := conformance.Heading{Set: r.cfg.Set.Name, Kit: r.cfg.Kit.Name(r.cfg.Set), Versions: versions}
+	if r.cfg.Fresh {
+		if err := os.RemoveAll(r.journalPath()); err != nil {
+			return err
 		}
 	}
-	r.journal, err = conformance.OpenJournal(path, r.heading, r.specs)
-	return r, err
+	r.journal, err = conformance.OpenJournal(r.journalPath(), heading, r.specs)
+	return err
 }
 
 // choose finds the specs of the set.
@@ -156,7 +176,7 @@ func (r *runner) compareWith() error {
 
 // finish runs what has no result yet, and once more what was lost.
 func (r *runner) finish(ctx context.Context) (err error) {
-	todo := conformance.Missing(r.specs, r.journal.Results())
+	todo := conformance.Missing(r.specs, r.journal.Past().Results)
 	if !r.cfg.Kit.Stock(r.cfg.Set) {
 		if todo, err = r.excuse(todo); err != nil {
 			return err
@@ -171,7 +191,11 @@ func (r *runner) finish(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, env.stop(ctx)) }()
-	if r.runtime, err = env.versions(ctx); err != nil {
+	runtime, err := env.versions(ctx)
+	if err == nil {
+		err = r.journal.SetRuntime(runtime)
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.part(ctx, env, todo); err != nil {
@@ -193,7 +217,7 @@ func (r *runner) excuse(specs []string) ([]string, error) {
 // lost.
 func (r *runner) again(ctx context.Context, env environment, ran []string) error {
 	var specs []string
-	for _, lost := range r.must.Lost(ran, r.journal.Results()) {
+	for _, lost := range r.must.Lost(ran, r.journal.Past().Results) {
 		specs = append(specs, lost.Spec)
 	}
 	const most = 20 // More than that is no flake.
@@ -227,14 +251,17 @@ func nextPart(dir string) (string, error) {
 	}
 }
 
-func (r *runner) outcome() Outcome {
-	results := r.journal.Results()
-	results = slices.DeleteFunc(results, func(result conformance.Result) bool { return !slices.Contains(r.specs, result.Spec) })
+func (r *runner) outcome(past conformance.Past) Outcome {
+	asked := map[string]bool{}
+	for _, spec := range r.specs {
+		asked[spec] = true
+	}
+	results := slices.DeleteFunc(past.Results, func(result conformance.Result) bool { return !asked[result.Spec] })
 	return Outcome{
 		Record: conformance.Record{
-			Set: r.heading.Set, Kit: r.heading.Kit, Date: time.Now(),
-			Versions: append(slices.Clone(r.heading.Versions), r.runtime...),
-			Wall:     r.journal.Wall(), Results: results,
+			Set: past.Heading.Set, Kit: past.Heading.Kit, Date: time.Now(),
+			Versions: append(slices.Clone(past.Heading.Versions), past.Runtime...),
+			Wall:     past.Wall, Results: results,
 		},
 		Specs:    r.specs,
 		Verdict:  conformance.Judge(r.specs, results, r.must, r.stock),
