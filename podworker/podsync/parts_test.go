@@ -1,0 +1,291 @@
+package podsync_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/runtime/runtimetest"
+)
+
+// slowImages has images after a while, or never.
+type slowImages struct {
+	takes     map[string]time.Duration
+	err       error
+	forgotten []types.UID
+}
+
+func (s *slowImages) ForContainer(ctx context.Context, _ *corev1.Pod, c *corev1.Container, _ *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, error) {
+	select {
+	case <-time.After(s.takes[c.Name]):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &runtimeapi.Image{Id: shell}, nil
+}
+
+func (s *slowImages) Forget(uid types.UID) { s.forgotten = append(s.forgotten, uid) }
+
+// TestSlowPullHidesNothing has the image of the second container take five minutes: the
+// first one is published as running, and as ended, while that lasts.
+func TestSlowPullHidesNothing(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		m.SetLives("a", runtimetest.Exits(time.Minute, 3))
+		a := m.agent(t, func(c *podsync.Config) {
+			c.Parts.Images = &slowImages{takes: map[string]time.Duration{"b": 5 * time.Minute}}
+		})
+		pod := newPod("slow", corev1.Container{Name: "a", Image: shell}, corev1.Container{Name: "b", Image: shell})
+		a.add(pod)
+		pass(2 * time.Second)
+		if st := a.status(pod).ContainerStatuses[0]; st.State.Running == nil {
+			t.Errorf("two seconds after the start container a is %+v, want running", st.State)
+		}
+		pass(time.Minute)
+		if st := a.status(pod).ContainerStatuses[0]; st.State.Terminated == nil || st.State.Terminated.ExitCode != 3 {
+			t.Errorf("after its end container a is %+v, want terminated with 3", st.State)
+		}
+		pass(5 * time.Minute)
+		if st := a.status(pod).ContainerStatuses[1]; st.State.Running == nil {
+			t.Errorf("after the pull container b is %+v, want running", st.State)
+		}
+	})
+}
+
+// imageError is an error as runtime/images has them.
+type imageError struct{ after time.Duration }
+
+func (imageError) Error() string               { return "Back-off pulling image" }
+func (imageError) WaitingReason() string       { return "ImagePullBackOff" }
+func (e imageError) RetryAfter() time.Duration { return e.after }
+
+// TestImageErrorsSayWhatToShow has the reason and the wait from whoever has the images.
+func TestImageErrorsSayWhatToShow(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		images := &slowImages{err: imageError{after: 17 * time.Second}}
+		a := m.agent(t, func(c *podsync.Config) { c.Parts.Images = images })
+		pod := newPod("broken")
+		a.add(pod)
+		pass(15 * time.Second)
+		want := &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}
+		if diff := cmp.Diff(want, a.status(pod).ContainerStatuses[0].State.Waiting); diff != "" {
+			t.Errorf("state (-want +got):\n%s", diff)
+		}
+		images.err = nil
+		pass(time.Second)
+		if st := a.status(pod); st.Phase != corev1.PodPending {
+			t.Errorf("the pod is %s before the wait is over", st.Phase)
+		}
+		pass(5 * time.Second)
+		if st := a.status(pod); st.Phase != corev1.PodRunning {
+			t.Errorf("the pod is %s after the wait, want running", st.Phase)
+		}
+		a.remove(pod)
+		pass(time.Minute)
+		if err := a.syncer.Forget(t.Context(), pod.UID); err != nil || len(images.forgotten) != 1 {
+			t.Errorf("forgotten: %v (%v), want the pod", images.forgotten, err)
+		}
+	})
+}
+
+// TestNothingTerminalIsLost keeps the dead container of a pod until its status has
+// arrived.
+func TestNothingTerminalIsLost(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		var arrived atomic.Bool
+		m.SetLives("app", runtimetest.Exits(time.Second, 3))
+		a := m.agent(t, func(c *podsync.Config) { c.Parts.Acknowledged = func(types.UID) bool { return arrived.Load() } })
+		pod := newPod("job")
+		pod.Annotations = nil
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		a.add(pod)
+		pass(10 * time.Second)
+		a.remove(pod)
+		pass(10 * time.Second)
+		if err := a.syncer.Forget(t.Context(), pod.UID); !errors.Is(err, podsync.ErrNotAcknowledged) {
+			t.Errorf("Forget says %v", err)
+		}
+		if _, err := m.ContainerID("default/job", "app"); err != nil {
+			t.Error(err)
+		}
+		arrived.Store(true)
+		if err := a.syncer.Forget(t.Context(), pod.UID); err != nil {
+			t.Error(err)
+		}
+		if id, err := m.ContainerID("default/job", "app"); err == nil {
+			t.Errorf("container %s is left", id)
+		}
+	})
+}
+
+// desk decides about resizes.
+type desk struct{ reason, message string }
+
+func (d *desk) Resize(context.Context, *corev1.Pod) (reason, message string) {
+	return d.reason, d.message
+}
+
+func condition(st *corev1.PodStatus, kind corev1.PodConditionType) string {
+	for _, c := range st.Conditions {
+		if c.Type == kind {
+			return string(c.Status) + " " + c.Reason
+		}
+	}
+	return ""
+}
+
+// TestResize changes the resources of a running pod: not as long as they do not fit,
+// then without a restart, and once more while no agent runs.
+func TestResize(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		d := &desk{reason: corev1.PodReasonDeferred, message: "Node didn't have enough resource: cpu"}
+		withDesk := func(c *podsync.Config) { c.Parts.Resizer = d }
+		a := m.agent(t, withDesk)
+		pod := func(request string) *corev1.Pod {
+			p := newPod("grows")
+			p.Annotations = nil
+			p.Spec.Containers[0].Resources = cpu(request)
+			return p
+		}
+		shares := func() int64 {
+			t.Helper()
+			id, err := m.ContainerID("default/grows", "app")
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := a.client.ContainerStatus(t.Context(), id, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp.GetStatus().GetResources().GetLinux().GetCpuShares()
+		}
+		a.add(pod("100m"))
+		pass(2 * time.Second)
+		a.add(pod("200m"))
+		pass(2 * time.Second)
+		st := a.status(pod("1"))
+		if got := condition(&st, corev1.PodResizePending); got != "True Deferred" || shares() != 102 {
+			t.Errorf("PodResizePending is %q with %d shares, want deferred and 102", got, shares())
+		}
+		d.reason = ""
+		pass(40 * time.Second)
+		st = a.status(pod("1"))
+		if got := condition(&st, corev1.PodResizePending); got != "" || shares() != 204 {
+			t.Errorf("PodResizePending is %q with %d shares, want none and 204", got, shares())
+		}
+		if got := condition(&st, corev1.PodResizeInProgress); got != "" {
+			t.Errorf("PodResizeInProgress is %q at the end", got)
+		}
+		a.stop()
+		a = m.agent(t, withDesk)
+		a.add(pod("400m"))
+		pass(2 * time.Second)
+		if got := shares(); got != 409 {
+			t.Errorf("%d shares after a resize that no agent saw, want 409", got)
+		}
+		if got := len(m.Calls("StartContainer")); got != 1 {
+			t.Errorf("%d starts, want 1", got)
+		}
+	})
+}
+
+// tree and table record what is asked of cgroups and mounts.
+type tree struct{ did []string }
+
+func (tr *tree) EnsurePod(_ context.Context, pod *corev1.Pod) error {
+	tr.did = append(tr.did, "ensure "+pod.Name)
+	return nil
+}
+
+func (tr *tree) RemovePod(_ context.Context, uid types.UID) error {
+	tr.did = append(tr.did, "remove "+string(uid))
+	return nil
+}
+
+func (tr *tree) Bind(_ context.Context, _, sub, _ string, _ fs.FileMode) error {
+	tr.did = append(tr.did, "bind "+sub)
+	return nil
+}
+
+func (tr *tree) Memory(_ context.Context, _ string, size int64, _ fs.FileMode) error {
+	tr.did = append(tr.did, "memory")
+	return nil
+}
+
+func (tr *tree) Unmount(context.Context, string) error {
+	tr.did = append(tr.did, "unmount")
+	return nil
+}
+
+// TestCgroupsAndMounts has the cgroup made before the sandbox, mounts before containers,
+// and both removed after the pod.
+func TestCgroupsAndMounts(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		parts := &tree{}
+		a := m.agent(t, func(c *podsync.Config) {
+			c.Parts.PodCgroups, c.Parts.Mounts = parts, parts
+		})
+		pod := newPod("parts", corev1.Container{
+			Name: "app", Image: shell,
+			VolumeMounts: []corev1.VolumeMount{{Name: "memory", MountPath: "/m"}, {Name: "scratch", MountPath: "/s", SubPath: "part"}},
+		})
+		pod.Spec.Volumes = []corev1.Volume{
+			{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
+			{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		}
+		a.add(pod)
+		pass(2 * time.Second)
+		a.remove(pod)
+		pass(time.Minute)
+		want := []string{"ensure parts", "memory", "bind part", "unmount", "remove uid-parts"}
+		if diff := cmp.Diff(want, parts.did); diff != "" {
+			t.Errorf("done (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestGrantNamesTheHandler has a runtime class resolved before the sandbox is run.
+func TestGrantNamesTheHandler(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		broken := errors.New("no such class")
+		var err atomic.Pointer[error]
+		err.Store(&broken)
+		a := m.agent(t, func(c *podsync.Config) {
+			c.Parts.Grant = func(context.Context, *corev1.Pod) (podspec.Grant, error) {
+				if e := err.Load(); e != nil {
+					return podspec.Grant{}, *e
+				}
+				return podspec.Grant{Handler: podspec.Handler{Name: "sandboxed"}}, nil
+			}
+		})
+		a.add(newPod("class"))
+		pass(5 * time.Second)
+		if got := len(m.Calls("RunPodSandbox")); got != 0 || len(a.told("FailedCreatePodSandBox")) == 0 {
+			t.Errorf("%d sandboxes without a handler, events %q", got, a.events)
+		}
+		err.Store(nil)
+		pass(20 * time.Second)
+		calls := m.Calls("RunPodSandbox")
+		if len(calls) != 1 || calls[0].Request.(*runtimeapi.RunPodSandboxRequest).GetRuntimeHandler() != "sandboxed" {
+			t.Errorf("sandboxes: %v, want one with the handler", calls)
+		}
+	})
+}
