@@ -95,6 +95,15 @@ func (m *machine) state(uid types.UID) (State, bool) {
 	return s, true
 }
 
+// ending reports whether a static pod of this full name was started and is being
+// stopped or cleaned up.
+func (m *machine) ending(name string) bool {
+	return slices.ContainsFunc(m.names[name], func(uid types.UID) bool {
+		w := m.workers[uid]
+		return w.phase.holdsName() && w.phase >= Terminating
+	})
+}
+
 // update takes the newest version of a wanted pod.
 func (m *machine) update(now time.Time, pod *corev1.Pod) {
 	w := m.workers[pod.UID]

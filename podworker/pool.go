@@ -163,6 +163,14 @@ func (p *Pool) State(uid types.UID) (State, bool) {
 	return p.machine.state(uid)
 }
 
+// Ending reports whether a static pod of this namespace and name is being stopped or
+// cleaned up. Until then its mirror pod stays, to show how it ends.
+func (p *Pool) Ending(namespace, name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.machine.ending(namespace + "/" + name)
+}
+
 // All returns the States of all known pods at this moment, in no order.
 func (p *Pool) All() iter.Seq2[types.UID, State] {
 	p.mu.Lock()

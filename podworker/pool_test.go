@@ -269,6 +269,32 @@ func TestStaticPodWaitsForItsPredecessor(t *testing.T) {
 	expect(t, nil, r.take("mid sync"))
 }
 
+// TestEnding follows a static pod by its name through its end.
+func TestEnding(t *testing.T) {
+	r := &recorder{
+		terminating: func(context.Context, *corev1.Pod, Termination) error { <-time.After(10 * time.Second); return nil },
+		terminated:  func(context.Context, *corev1.Pod) error { <-time.After(10 * time.Second); return nil },
+	}
+	var got []string
+	inBubble(t, r, func(p *bubble) {
+		look := func() {
+			s, _ := p.State("a")
+			got = append(got, fmt.Sprint(s.Phase, " ", p.Ending("default", "web")))
+		}
+		p.Update(staticPod("a", "web", 20))
+		after(time.Second)
+		look()
+		p.Retain(uids())
+		after(5 * time.Second)
+		look()
+		after(10 * time.Second)
+		look()
+		after(10 * time.Second)
+		look()
+	})
+	expect(t, []string{"Syncing false", "Terminating true", "Terminated true", "Unknown false"}, got)
+}
+
 // TestManifestPutBackStartsAgain: a manifest is removed and written again, byte by
 // byte the same, while its app still needs 10 of its 20 s to end.
 func TestManifestPutBackStartsAgain(t *testing.T) {
