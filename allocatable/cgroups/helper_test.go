@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -54,11 +55,11 @@ func join(t *testing.T, mounts []cgroups.Mount, group, task string) *exec.Cmd {
 func perform(task string) int {
 	for dir := range strings.SplitSeq(os.Getenv(groupsVariable), ":") {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte("0"), 0o600); err != nil {
-			fmt.Println(err)
+			fmt.Fprintln(os.Stdout, err)
 			return 1
 		}
 	}
-	fmt.Println("in")
+	fmt.Fprintln(os.Stdout, "in")
 	what, rest, _ := strings.Cut(task, " ")
 	n, _ := strconv.Atoi(rest)
 	switch what {
@@ -71,14 +72,21 @@ func perform(task string) int {
 		for i := 0; i < len(memory); i += 4096 {
 			memory[i] = 1
 		}
-		fmt.Println("ate", len(memory))
+		fmt.Fprintln(os.Stdout, "ate", len(memory))
 		if what == "hold" {
-			time.Sleep(time.Minute)
+			waitForSignal()
 		}
 	case "spawn":
 		return spawn(n)
 	}
 	return 0
+}
+
+// waitForSignal waits to be told to end; being killed does, too.
+func waitForSignal() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, os.Interrupt)
+	<-told
 }
 
 // spawn runs some sleeping processes at once.
@@ -98,7 +106,7 @@ func spawn(n int) int {
 			err = c.Start()
 		}
 		if err != nil {
-			fmt.Println(err)
+			fmt.Fprintln(os.Stdout, err)
 			return 1
 		}
 		children = append(children, c)

@@ -13,10 +13,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/opencontainers/cgroups"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/opencontainers/cgroups"
 )
 
 // RemovePod removes the groups of a pod and all below them, in every hierarchy. Its

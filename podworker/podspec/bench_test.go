@@ -20,7 +20,8 @@ func busy() *corev1.Pod {
 			Name: fmt.Sprintf("c%d", i), Image: "img.example/app:1", Command: []string{"/app"}, Args: []string{"--name=$(POD)"},
 			Env: []corev1.EnvVar{
 				{Name: "POD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-				{Name: "A", Value: "1"}, {Name: "B", Value: "$(A)$(POD)"},
+				{Name: "A", Value: "1"},
+				{Name: "B", Value: "$(A)$(POD)"},
 			},
 			VolumeMounts:           []corev1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "host", MountPath: "/host", ReadOnly: true}},
 			Ports:                  []corev1.ContainerPort{{ContainerPort: 8080 + int32(i)}}, //nolint:gosec // small

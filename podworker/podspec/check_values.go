@@ -12,7 +12,7 @@ import (
 // special looks at honoured types of which only some values are honoured, and
 // returns why this one is not.
 func (c *checker) special(v reflect.Value) string {
-	if why := c.enum(v); why != "" {
+	if why := enum(v) + securityEnum(v); why != "" {
 		return why
 	}
 	can := c.opt.Can
@@ -38,7 +38,7 @@ func (c *checker) special(v reflect.Value) string {
 }
 
 // enum looks at the types whose values do not depend on what the agent can do.
-func (c *checker) enum(v reflect.Value) string {
+func enum(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case corev1.RestartPolicy:
 		return oneOf(x, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
@@ -56,20 +56,27 @@ func (c *checker) enum(v reflect.Value) string {
 		return oneOf(x, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	case corev1.OSName:
 		return oneOf(x, corev1.Linux)
+	case corev1.Protocol:
+		return oneOf(x, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
+	case corev1.Signal:
+		if _, known := stopSignal(&x); !known {
+			return fmt.Sprintf("signal %q is not known", string(x))
+		}
+	}
+	return ""
+}
+
+// securityEnum is enum for profiles and mounts.
+func securityEnum(v reflect.Value) string {
+	switch x := v.Interface().(type) {
 	case corev1.SeccompProfileType:
 		return oneOf(x, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined, corev1.SeccompProfileTypeLocalhost)
 	case corev1.AppArmorProfileType:
 		return oneOf(x, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined, corev1.AppArmorProfileTypeLocalhost)
 	case corev1.RecursiveReadOnlyMode:
 		return oneOf(x, corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled)
-	case corev1.Protocol:
-		return oneOf(x, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 	case corev1.MountPropagationMode:
 		return oneOf(x, corev1.MountPropagationNone, corev1.MountPropagationHostToContainer, corev1.MountPropagationBidirectional)
-	case corev1.Signal:
-		if _, known := stopSignal(&x); !known {
-			return fmt.Sprintf("signal %q is not known", string(x))
-		}
 	}
 	return ""
 }

@@ -64,12 +64,12 @@ const localhostPrefix = "localhost/"
 // there is none.
 func annotatedAppArmor(pod *corev1.Pod, name string) *corev1.AppArmorProfile {
 	value := pod.Annotations[appArmorPrefix+name]
-	switch {
-	case value == "":
+	switch value {
+	case "":
 		return nil
-	case value == "runtime/default":
+	case "runtime/default":
 		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}
-	case value == "unconfined":
+	case "unconfined":
 		return &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 	}
 	profile, ok := strings.CutPrefix(value, localhostPrefix)

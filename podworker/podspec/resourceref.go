@@ -40,10 +40,10 @@ func resourceValue(pod *corev1.Pod, c *corev1.Container, ref *corev1.ResourceFie
 	}
 	kind, rest, _ := strings.Cut(ref.Resource, ".")
 	name := corev1.ResourceName(rest)
-	q, set := c.Resources.Requests[name]
+	q := c.Resources.Requests[name]
 	if kind == "limits" {
-		q, set = c.Resources.Limits[name]
-		if (!set || q.IsZero()) && hasDefault(name) {
+		q = c.Resources.Limits[name]
+		if q.IsZero() && hasDefault(name) {
 			q = defaultLimit(pod, name, node)
 		}
 	}

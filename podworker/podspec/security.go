@@ -160,6 +160,7 @@ func containerSecurity(pod *corev1.Pod, c *corev1.Container, node *Node, run *Ru
 		SelinuxOptions:   selinux(sc.SELinuxOptions),
 		Seccomp:          profile,
 	}
+	//nolint:staticcheck // the text is for runtimes that know no other form
 	if out.Apparmor, out.ApparmorProfile, err = appArmor(pod, c, sc.AppArmorProfile); err != nil {
 		return nil, err
 	}

@@ -78,6 +78,7 @@ func TestSecurityContext(t *testing.T) {
 	}
 }
 
+//nolint:staticcheck // the deprecated text goes along for older runtimes
 func TestProfiles(t *testing.T) {
 	file, none, up := "profiles/a.json", "", "../../etc/shadow"
 	pod, own := "pod-profile", "own-profile"

@@ -164,14 +164,7 @@ func mounts(in *Input, c *corev1.Container, st *corev1.ContainerStatus) {
 // neverSeen fills in the status of a container of which the runtime knows no
 // instance. If the last published status shows that one ran, its record was lost.
 func neverSeen(in *Input, c *corev1.Container, k kind, st *corev1.ContainerStatus) {
-	waiting := Waiting{Reason: reasonCreating}
-	if len(in.Pod.Spec.InitContainers) > 0 {
-		waiting.Reason = reasonInitializing
-	}
-	if w, ok := in.Waiting[c.Name]; ok {
-		waiting = w
-	}
-	st.State.Waiting = waiting.state()
+	st.State.Waiting = notYet(in, c).state()
 	old := previousContainer(in.Previous, c.Name)
 	if old != nil {
 		st.RestartCount = old.RestartCount
@@ -197,6 +190,17 @@ func neverSeen(in *Input, c *corev1.Container, k kind, st *corev1.ContainerStatu
 	default:
 		st.LastTerminationState = old.LastTerminationState
 	}
+}
+
+// notYet says why a container that was never seen does not run.
+func notYet(in *Input, c *corev1.Container) Waiting {
+	if w, ok := in.Waiting[c.Name]; ok {
+		return w
+	}
+	if len(in.Pod.Spec.InitContainers) > 0 {
+		return Waiting{Reason: reasonInitializing}
+	}
+	return Waiting{Reason: reasonCreating}
 }
 
 // done is the state of an init container whose record is gone while others run that

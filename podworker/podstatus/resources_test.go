@@ -137,7 +137,8 @@ func TestMountsTellWhatIsRecursive(t *testing.T) {
 	for _, able := range []bool{false, true} {
 		st := podstatus.Compute(podstatus.Input{Pod: pod, Observed: seen(running("a", "1")), RecursiveReadOnly: able, Now: noon})
 		want := []corev1.VolumeMountStatus{
-			{Name: "v", MountPath: "/rw"}, {Name: "v", MountPath: "/ro", ReadOnly: true, RecursiveReadOnly: &disabled},
+			{Name: "v", MountPath: "/rw"},
+			{Name: "v", MountPath: "/ro", ReadOnly: true, RecursiveReadOnly: &disabled},
 			{Name: "v", MountPath: "/rro", ReadOnly: true, RecursiveReadOnly: &disabled},
 		}
 		if able {

@@ -145,28 +145,33 @@ func TestKernelBind(t *testing.T) {
 	outside := t.TempDir()
 	write(t, filepath.Join(outside, "secret"), "secret")
 	tests := []struct {
-		name, sub string
-		prepare   func(t *testing.T, dir string)
-		want      string // content of the target, or of "f" in it
-		fails     string
+		name, sub   string
+		file        string // in the volume, with the content "x"
+		link        string // "l" in the volume, to where
+		want, fails string // content of the target, or of "f" in it
 	}{
-		{name: "file", sub: "a/f", prepare: func(t *testing.T, dir string) { write(t, dir+"/a/f", "x") }, want: "x"},
-		{name: "directory", sub: "a", prepare: func(t *testing.T, dir string) { write(t, dir+"/a/f", "x") }, want: "x"},
-		{name: "link inside", sub: "l/f", prepare: func(t *testing.T, dir string) { write(t, dir+"/a/b/f", "x"); link(t, "a/../a/b", dir+"/l") }, want: "x"},
-		{name: "made beneath a link", sub: "l/new", prepare: func(t *testing.T, dir string) { write(t, dir+"/a/f", "x"); link(t, "a", dir+"/l") }},
-		{name: "made", sub: "new/deep", prepare: func(*testing.T, string) {}},
-		{name: "absolute link", sub: "l", prepare: func(t *testing.T, dir string) { link(t, outside, dir+"/l") }, fails: "leads out of the volume"},
-		{name: "link up", sub: "l/secret", prepare: func(t *testing.T, dir string) { link(t, "../"+filepath.Base(outside), dir+"/l") }, fails: "leads out of the volume"},
-		{name: "link to nowhere", sub: "l/x", prepare: func(t *testing.T, dir string) { link(t, "none", dir+"/l") }, fails: "not a directory"},
-		{name: "link of the kernel", sub: "l", prepare: func(t *testing.T, dir string) { link(t, "/proc/self/root", dir+"/l") }, fails: "leads out of the volume"},
-		{name: "up", sub: "../x", prepare: func(*testing.T, string) {}, fails: "has to be relative"},
-		{name: "absolute", sub: "/etc", prepare: func(*testing.T, string) {}, fails: "has to be relative"},
-		{name: "below a file", sub: "f/x", prepare: func(t *testing.T, dir string) { write(t, dir+"/f", "x") }, fails: "not a directory"},
+		{name: "file", sub: "a/f", file: "a/f", want: "x"},
+		{name: "directory", sub: "a", file: "a/f", want: "x"},
+		{name: "link inside", sub: "l/f", file: "a/b/f", link: "a/../a/b", want: "x"},
+		{name: "made beneath a link", sub: "l/new", file: "a/f", link: "a"},
+		{name: "made", sub: "new/deep"},
+		{name: "absolute link", sub: "l", link: outside, fails: "leads out of the volume"},
+		{name: "link up", sub: "l/secret", link: "../" + filepath.Base(outside), fails: "leads out of the volume"},
+		{name: "link to nowhere", sub: "l/x", link: "none", fails: "not a directory"},
+		{name: "link of the kernel", sub: "l", link: "/proc/self/root", fails: "leads out of the volume"},
+		{name: "up", sub: "../x", fails: "has to be relative"},
+		{name: "absolute", sub: "/etc", fails: "has to be relative"},
+		{name: "below a file", sub: "f/x", file: "f", fails: "not a directory"},
 	}
 	for _, tt := range tests {
 		// No subtest: the namespace is that of this thread.
 		dir, target := t.TempDir(), filepath.Join(podDir(t), "0")
-		tt.prepare(t, dir)
+		if tt.file != "" {
+			write(t, filepath.Join(dir, tt.file), "x")
+		}
+		if tt.link != "" {
+			link(t, tt.link, filepath.Join(dir, "l"))
+		}
 		err := volume.Mounter{}.Bind(t.Context(), dir, tt.sub, target, 0)
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fails) {
