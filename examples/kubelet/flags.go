@@ -19,6 +19,7 @@ type options struct {
 	takeOver, version bool
 	level             program.LogLevel
 	logFormat         string
+	registration
 }
 
 // parse reads the flags; an error says which one is wrong.
@@ -31,6 +32,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration, *.conf, in the order of their paths")
 	f.StringVar(&o.hostname, "hostname-override", "", "`name` of the node; default: the host's name in lower case")
 	f.StringVar(&o.root, "root-dir", podspec.DefaultRoot, "`directory` of the kubelet's own data")
+	o.registration.add(f)
 	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
 	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error; numbers are taken as in the kubelet, from 4 on debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` of the log: text or json")

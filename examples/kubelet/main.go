@@ -1,7 +1,9 @@
 // Command kubelet runs the static pods of a manifest directory on a container
-// runtime: a kubelet in standalone mode, wired from the packages of nodekit.
+// runtime: a kubelet wired from the packages of nodekit. With the identity of a node in
+// a cluster it registers the Node and keeps its status and its Lease.
 //
 //	kubelet --config /etc/kubernetes/kubelet.yaml
+//	kubelet --config /etc/kubernetes/kubelet.yaml --kubeconfig /etc/kubernetes/kubelet.conf
 package main
 
 import (
@@ -54,7 +56,11 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	n, err := node.New(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, Log: log})
+	c, err := o.apply(cfg)
+	if err != nil {
+		return err
+	}
+	n, err := node.New(c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, Log: log}))
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,11 @@ func TestRunRefuses(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{name: "unknown flag", args: []string{"--config", good, "--kubeconfig", "x"}, want: []string{"unknown flag: --kubeconfig"}},
+		{name: "unknown flag", args: []string{"--config", good, "--no-such-flag", "x"}, want: []string{"unknown flag: --no-such-flag"}},
+		{name: "missing kubeconfig", args: []string{"--config", good, "--kubeconfig", filepath.Join(dir, "none")}, want: []string{"--kubeconfig", filepath.Join(dir, "none")}},
+		{name: "what a Node cannot have", args: []string{
+			"--config", good, "--node-ip", "10.0.0.1,10.0.0.2", "--node-labels", "a=b c,node-role.kubernetes.io/x=", "--register-with-taints", "a=b", "--cloud-provider", "none",
+		}, want: []string{"--node-ip: ", "--node-labels: label a=b c: ", "kubelets may not set it", `--register-with-taints: taint "a=b" has no effect`, `--cloud-provider: "none"`}},
 		{name: "argument", args: []string{"--config", good, "extra"}, want: []string{`unexpected argument "extra"`}},
 		{name: "no configuration", want: []string{"--config is missing"}},
 		{name: "level", args: []string{"--config", good, "-v", "loud"}, want: []string{"--log-level", "loud"}},

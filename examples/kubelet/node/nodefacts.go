@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/examples/internal/program"
+	"github.com/nodekit-go/nodekit/lease/nodestatus"
+)
+
+// facts collects what the status of the Node tells.
+func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
+	k := h.node.cfg.Kubelet
+	r := h.node.resources.p.Load()
+	known := h.object()
+	addresses, addressErr := h.cfg.Addresses.Addresses(ctx, nodestatus.ThisHost{}, known != nil && len(known.Status.Addresses) > 0)
+	images, imageErr := h.images(ctx)
+	f := nodestatus.Facts{
+		Status: corev1.NodeStatus{
+			Addresses:       addresses,
+			Capacity:        r.Capacity,
+			Allocatable:     r.Allocatable,
+			NodeInfo:        r.machine.Info,
+			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: k.Port}},
+			Images:          images,
+		},
+		ProvidedIPs: h.cfg.Addresses.Provided(),
+		GoingDown:   h.node.goingDown(),
+	}
+	if k.NodeStatusMaxImages != nil {
+		f.MaxImages = int(*k.NodeStatusMaxImages)
+	}
+	if f.MaxImages == 0 {
+		f.Status.Images = []corev1.ContainerImage{}
+	}
+	f.Status.NodeInfo.KubeletVersion = program.Version()
+	status, version := h.runtime.last()
+	f.Status.NodeInfo.ContainerRuntimeVersion = runtimeVersion(version)
+	f.Status.RuntimeHandlers = handlers(status.GetRuntimeHandlers())
+	if features := status.GetFeatures(); features != nil {
+		f.Status.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: &features.SupplementalGroupsPolicy}
+	}
+	return f, errors.Join(addressErr, imageErr)
+}
+
+// images lists the images on the runtime; nil before it has answered.
+func (h *heartbeat) images(ctx context.Context) ([]corev1.ContainerImage, error) {
+	a := h.node.agent.get()
+	if a == nil {
+		return nil, nil
+	}
+	list, err := a.runtime.ListImages(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	images := make([]corev1.ContainerImage, 0, len(list))
+	for _, i := range list {
+		names := append(append([]string{}, i.GetRepoDigests()...), i.GetRepoTags()...)
+		images = append(images, corev1.ContainerImage{Names: names, SizeBytes: int64(i.GetSize())}) //nolint:gosec // no image has 8 EiB
+	}
+	return images, nil
+}
+
+// runtimeVersion returns the version as a status has it, like "containerd://2.4.2".
+func runtimeVersion(v *runtimeapi.VersionResponse) string {
+	if v == nil {
+		return "Unknown"
+	}
+	return v.GetRuntimeName() + "://" + v.GetRuntimeVersion()
+}
+
+// handlers returns the runtime's handlers as a status has them; nil if there are none.
+func handlers(list []*runtimeapi.RuntimeHandler) []corev1.NodeRuntimeHandler {
+	var out []corev1.NodeRuntimeHandler
+	for _, h := range list {
+		readOnly, users := h.GetFeatures().GetRecursiveReadOnlyMounts(), h.GetFeatures().GetUserNamespaces()
+		out = append(out, corev1.NodeRuntimeHandler{
+			Name:     h.GetName(),
+			Features: &corev1.NodeRuntimeHandlerFeatures{RecursiveReadOnlyMounts: &readOnly, UserNamespaces: &users},
+		})
+	}
+	return out
+}
