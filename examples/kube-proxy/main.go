@@ -61,6 +61,10 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return proxy.Cleanup(ctx, cfg)
 	case o.initOnly:
 		return proxy.PrepareHost(cfg)
+	case o.dryRun:
+		return proxy.Plan(ctx, cfg, stdout)
+	case o.explain != "":
+		return proxy.Explain(ctx, cfg, o.explain, stdout)
 	}
 	return proxyUntil(ctx, cfg)
 }

@@ -213,6 +213,22 @@ func (b *Backend) elements(f proxier.Family, s *proxier.State) []element {
 	return out
 }
 
+// Elements returns what p needs in the kernel as nft prints it, but with the names of
+// chains in the place of their numbers, sorted. It is for explanations: the slots and
+// lists that p has in force may have other numbers.
+func (b *Backend) Elements(n proxier.Network, p *proxier.ServicePort) []string {
+	fresh := &Backend{
+		cfg: b.cfg, network: n, local: b.cfg.Local.in(n),
+		generations: map[proxier.Family]*generation{p.Key.Family: {}},
+	}
+	var out []string
+	for _, e := range fresh.elements(p.Key.Family, &proxier.State{Ports: []*proxier.ServicePort{p}}) {
+		out = append(out, e.canonical())
+	}
+	slices.Sort(out)
+	return out
+}
+
 // difference compares two bags of elements by what is not arbitrary in them.
 func difference(f proxier.Family, have, want []element) []Change {
 	type line struct{ object, text string }

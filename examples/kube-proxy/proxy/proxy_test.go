@@ -266,3 +266,32 @@ func TestCleanup(t *testing.T) {
 		t.Errorf("the backend got %v, want one Cleanup", calls)
 	}
 }
+
+func TestExplainFromManifests(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(webService), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{NodeName: "node-a", SourceDir: dir, PodsURL: kubelet(t, webPods), Proxy: fromFile(t, "clusterCIDR: 10.244.0.0/16\n")}
+	var out strings.Builder
+	if err := Explain(t.Context(), cfg, "10.96.0.10:80", &out); err != nil {
+		t.Fatal(err)
+	}
+	want := `ClusterIP 10.96.0.10:80 of Service default/web:http TCP IPv4
+  from anywhere: balanced: all endpoints that topology and readiness admit
+    10.244.0.5:8080(here), 1 in 1
+  in table ip nodekit-proxy, where names have the prefix of the generation in force:
+    cluster-ips { 10.96.0.10 }
+    endpoints { 10.96.0.10 . tcp . 80 . 0 : 10.244.0.5 . 8080 }
+    hairpin { 10.244.0.5 . 10.244.0.5 . tcp . 8080 }
+    services { 10.96.0.10 . tcp . 80 : goto cluster-lb-1 }
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("explanation (-want +got):\n%s", diff)
+	}
+	for _, bad := range []string{"10.96.0.10", "web:80", "10.96.0.10:80/icmp"} {
+		if err := Explain(t.Context(), cfg, bad, &out); err == nil || !strings.Contains(err.Error(), "is not") {
+			t.Errorf("%q is taken: %v", bad, err)
+		}
+	}
+}

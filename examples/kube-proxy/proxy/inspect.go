@@ -1,0 +1,141 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nodekit-go/nodekit/proxier"
+	"github.com/nodekit-go/nodekit/proxier/nftables"
+)
+
+// desired returns the state that a Proxy with cfg would program first.
+func desired(ctx context.Context, cfg Config) (*proxier.State, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	w, err := newWiring(cfg)
+	if err != nil {
+		return nil, err
+	}
+	got := &recorder{}
+	w.cfg.Backend, w.parts = got, nil
+	for _, step := range []func() error{w.loop, w.sources} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	got.done = cancel
+	g, ctx := errgroup.WithContext(ctx)
+	for _, part := range w.parts {
+		g.Go(func() error { return part.Run(ctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if got.state == nil {
+		return nil, errors.New("the sources did not deliver before the end")
+	}
+	return got.state, nil
+}
+
+// recorder is a Backend that takes the first State and ends the run.
+type recorder struct {
+	state *proxier.State
+	done  func()
+}
+
+// Reset implements proxier.Backend.
+func (r *recorder) Reset(_ context.Context, s *proxier.State) error {
+	if r.state == nil {
+		r.state = s
+	}
+	r.done()
+	return nil
+}
+
+// Apply implements proxier.Backend.
+func (r *recorder) Apply(context.Context, proxier.Delta) error { return nil }
+
+// Cleanup implements proxier.Backend.
+func (r *recorder) Cleanup(context.Context) error { return nil }
+
+// Plan writes what a Proxy with cfg would change in the kernel, a line for each
+// element, and changes nothing.
+func Plan(ctx context.Context, cfg Config, out io.Writer) error {
+	s, b, err := inspect(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	changes, err := b.Plan(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		fmt.Fprintln(out, c)
+	}
+	_, err = fmt.Fprintf(out, "%d changes for %d ports of Services\n", len(changes), len(s.Ports))
+	return err
+}
+
+// inspect returns what is desired, and a Backend to look at the kernel with.
+func inspect(ctx context.Context, cfg *Config) (*proxier.State, *nftables.Backend, error) {
+	s, err := desired(ctx, *cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cfg.complete(); err != nil {
+		return nil, nil, err
+	}
+	b, err := newNFTables(*cfg, true)
+	return s, b, err
+}
+
+// Explain writes what becomes of a connection to "address:port", or with another
+// protocol than TCP "address:port/udp", and why.
+func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
+	q, err := parseQuery(at)
+	if err != nil {
+		return err
+	}
+	s, b, err := inspect(ctx, &cfg)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	e := proxier.Explain(s, q)
+	if _, err := io.WriteString(out, e.String()); err != nil || e.Port == nil {
+		return err
+	}
+	family := "ip"
+	if e.Port.Key.Family == proxier.IPv6 {
+		family = "ip6"
+	}
+	fmt.Fprintf(out, "  in table %s %s, where names have the prefix of the generation in force:\n", family, nftables.DefaultTable)
+	for _, line := range b.Elements(s.Network, e.Port) {
+		fmt.Fprintln(out, "    "+line)
+	}
+	return nil
+}
+
+func parseQuery(s string) (proxier.Query, error) {
+	at, name, _ := strings.Cut(s, "/")
+	addr, err := netip.ParseAddrPort(at)
+	if err != nil {
+		return proxier.Query{}, fmt.Errorf("%q is not ADDRESS:PORT or ADDRESS:PORT/PROTOCOL", s)
+	}
+	for _, p := range []proxier.Protocol{proxier.TCP, proxier.UDP, proxier.SCTP} {
+		if strings.EqualFold(name, p.String()) || name == "" {
+			return proxier.Query{Addr: addr, Protocol: p}, nil
+		}
+	}
+	return proxier.Query{}, fmt.Errorf("%q is not tcp, udp or sctp", name)
+}

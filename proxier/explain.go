@@ -1,0 +1,132 @@
+package proxier
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Query is a connection to ask Explain about.
+type Query struct {
+	// Addr is where the client connects to.
+	Addr     netip.AddrPort
+	Protocol Protocol
+}
+
+// Explanation is what becomes of a connection, and why.
+type Explanation struct {
+	// Port is the ServicePort that answers at the address; nil if none does.
+	Port *ServicePort
+	// Frontend is the one of its addresses that was asked.
+	Frontend Frontend
+	// Ways are what becomes of connections by where they come from.
+	Ways []Way
+}
+
+// Way is what becomes of connections from somewhere.
+type Way struct {
+	// From says where they come from.
+	From string
+	// To are the endpoints of which one is drawn, each as likely; empty when the
+	// connection is refused or dropped.
+	To []Endpoint
+	// Verdict is "balanced", "refused", "dropped" or "routed", and Why the reason.
+	Verdict string
+	Why     string
+}
+
+// Explain returns what becomes of a connection under s. It is a pure function: what
+// the kernel has is not asked. An address of the node that no ServicePort has is
+// looked up among node ports.
+func Explain(s *State, q Query) Explanation {
+	for _, p := range s.Ports {
+		if p.Key.Protocol != q.Protocol || p.Key.Family != FamilyOf(q.Addr.Addr()) {
+			continue
+		}
+		for _, f := range p.Frontends {
+			if f.Addr == q.Addr.Addr().Unmap() && f.Port == q.Addr.Port() {
+				return Explanation{Port: p, Frontend: f, Ways: waysOf(p, f)}
+			}
+		}
+	}
+	for _, p := range s.Ports {
+		if p.Key.Protocol != q.Protocol || p.Key.Family != FamilyOf(q.Addr.Addr()) || !slices.Contains(s.Network.NodeAddrs, q.Addr.Addr().Unmap()) {
+			continue
+		}
+		for _, f := range p.Frontends {
+			if f.Kind == NodePort && f.Port == q.Addr.Port() {
+				return Explanation{Port: p, Frontend: f, Ways: waysOf(p, f)}
+			}
+		}
+	}
+	return Explanation{Ways: []Way{unknown(s, q)}}
+}
+
+// unknown explains a connection to what no ServicePort answers at.
+func unknown(s *State, q Query) Way {
+	a := q.Addr.Addr().Unmap()
+	for _, p := range s.Ports {
+		for _, f := range p.Frontends {
+			if f.Kind == ClusterIP && f.Addr == a {
+				return Way{From: "anywhere", Verdict: "refused", Why: fmt.Sprintf(
+					"%s is a cluster IP of %s/%s, which has no %s port %d", a, p.Key.Namespace, p.Key.Name, q.Protocol, q.Addr.Port())}
+			}
+		}
+	}
+	if slices.ContainsFunc(s.Network.ServiceCIDRs, func(r netip.Prefix) bool { return r.Contains(a) }) {
+		return Way{From: "anywhere", Verdict: "dropped", Why: "no Service has this address of a range of cluster IPs"}
+	}
+	return Way{From: "anywhere", Verdict: "routed", Why: "it is no address of a Service"}
+}
+
+// waysOf explains a connection to a frontend of p.
+func waysOf(p *ServicePort, f Frontend) []Way {
+	if !p.HasEndpoints {
+		return []Way{{From: "anywhere", Verdict: "refused", Why: "there is no ready endpoint on any node"}}
+	}
+	var ways []Way
+	from, elsewhere := "anywhere", "elsewhere"
+	if f.Kind == LoadBalancer && len(p.SourceRanges) > 0 {
+		from = fmt.Sprintf("a source in %v", p.SourceRanges)
+		elsewhere += ", " + from
+		ways = append(ways, Way{From: "other sources", Verdict: "dropped", Why: "loadBalancerSourceRanges does not admit them"})
+	}
+	switch {
+	case f.Kind.External() && p.ExternalLocal:
+		return append([]Way{
+			to("pods and processes of this node", p.Cluster, "externalTrafficPolicy Local does not hold for them"),
+			to(elsewhere, p.Local, "externalTrafficPolicy is Local: endpoints of this node alone"),
+		}, ways...)
+	case f.Kind.External():
+		return append([]Way{to(from, p.Cluster, "externalTrafficPolicy is Cluster: masqueraded")}, ways...)
+	case p.InternalLocal:
+		return append(ways, to(from, p.Local, "internalTrafficPolicy is Local: endpoints of this node alone"))
+	}
+	return append(ways, to(from, p.Cluster, "all endpoints that topology and readiness admit"))
+}
+
+func to(from string, endpoints []Endpoint, why string) Way {
+	if len(endpoints) == 0 {
+		return Way{From: from, Verdict: "dropped", Why: why + ", and there is none"}
+	}
+	return Way{From: from, To: endpoints, Verdict: "balanced", Why: why}
+}
+
+// String returns e on several lines for a terminal.
+func (e Explanation) String() string {
+	var b strings.Builder
+	if e.Port != nil {
+		fmt.Fprintf(&b, "%s of Service %s\n", e.Frontend, e.Port.Key)
+		if e.Port.Affinity > 0 {
+			fmt.Fprintf(&b, "  a client keeps its endpoint for %v after its last connection\n", e.Port.Affinity)
+		}
+	}
+	for _, w := range e.Ways {
+		fmt.Fprintf(&b, "  from %s: %s: %s\n", w.From, w.Verdict, w.Why)
+		for _, ep := range w.To {
+			fmt.Fprintf(&b, "    %s, 1 in %d\n", ep, len(w.To))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,59 @@
+package proxier_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+func TestExplain(t *testing.T) {
+	here := proxier.Endpoint{Addr: netip.MustParseAddrPort("10.244.1.1:80"), Local: true}
+	there := proxier.Endpoint{Addr: netip.MustParseAddrPort("10.244.2.1:80")}
+	key := func(name string) proxier.Key {
+		return proxier.Key{PortName: proxier.PortName{Namespace: "ns", Name: name, Protocol: proxier.TCP}, Family: proxier.IPv4}
+	}
+	addr := netip.MustParseAddr
+	s := &proxier.State{
+		Network: proxier.Network{
+			NodeAddrs: []netip.Addr{addr("10.0.0.2")}, ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")},
+		},
+		Ports: []*proxier.ServicePort{
+			{
+				Key: key("lb"), HasEndpoints: true, ExternalLocal: true, Cluster: []proxier.Endpoint{here, there},
+				SourceRanges: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
+				Frontends: []proxier.Frontend{
+					{Kind: proxier.ClusterIP, Addr: addr("10.96.0.10"), Port: 80},
+					{Kind: proxier.NodePort, Port: 30080},
+					{Kind: proxier.LoadBalancer, Addr: addr("192.0.2.10"), Port: 80},
+				},
+			},
+			{Key: key("none"), Frontends: []proxier.Frontend{{Kind: proxier.ClusterIP, Addr: addr("10.96.0.11"), Port: 80}}},
+		},
+	}
+	for at, want := range map[string]string{
+		"10.96.0.10:80": "ClusterIP 10.96.0.10:80 of Service ns/lb TCP IPv4\n" +
+			"  from anywhere: balanced: all endpoints that topology and readiness admit\n" +
+			"    10.244.1.1:80(here), 1 in 2\n    10.244.2.1:80, 1 in 2\n",
+		"192.0.2.10:80": "LoadBalancer 192.0.2.10:80 of Service ns/lb TCP IPv4\n" +
+			"  from pods and processes of this node: balanced: externalTrafficPolicy Local does not hold for them\n" +
+			"    10.244.1.1:80(here), 1 in 2\n    10.244.2.1:80, 1 in 2\n" +
+			"  from elsewhere, a source in [198.51.100.0/24]: dropped: externalTrafficPolicy is Local: endpoints of this node alone, and there is none\n" +
+			"  from other sources: dropped: loadBalancerSourceRanges does not admit them\n",
+		"10.0.0.2:30080": "NodePort 30080 of Service ns/lb TCP IPv4\n" +
+			"  from pods and processes of this node: balanced: externalTrafficPolicy Local does not hold for them\n" +
+			"    10.244.1.1:80(here), 1 in 2\n    10.244.2.1:80, 1 in 2\n" +
+			"  from elsewhere: dropped: externalTrafficPolicy is Local: endpoints of this node alone, and there is none\n",
+		"10.96.0.11:80":  "ClusterIP 10.96.0.11:80 of Service ns/none TCP IPv4\n  from anywhere: refused: there is no ready endpoint on any node\n",
+		"10.96.0.10:443": "  from anywhere: refused: 10.96.0.10 is a cluster IP of ns/lb, which has no TCP port 443\n",
+		"10.96.9.9:80":   "  from anywhere: dropped: no Service has this address of a range of cluster IPs\n",
+		"10.0.0.3:30080": "  from anywhere: routed: it is no address of a Service\n",
+	} {
+		got := proxier.Explain(s, proxier.Query{Addr: netip.MustParseAddrPort(at), Protocol: proxier.TCP}).String()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", at, diff)
+		}
+	}
+}
