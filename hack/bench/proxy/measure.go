@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// contender is a kube-proxy to measure.
+type contender struct{ name, binary string }
+
+// result is what one contender needed.
+type result struct {
+	name     string
+	start    time.Duration
+	startCPU time.Duration
+	peak     int64 // KiB
+	latency  map[kind][]time.Duration
+	cpu      map[kind]time.Duration // per update
+	viaVIP   []time.Duration
+	direct   []time.Duration
+}
+
+// kind is a kind of update.
+type kind string
+
+const (
+	replaceOne kind = "endpoint replaced"
+	addOne     kind = "endpoint added"
+	removeOne  kind = "endpoint removed"
+	addService kind = "Service added"
+	delService kind = "Service deleted"
+)
+
+func kinds() []kind { return []kind{replaceOne, addOne, removeOne, addService, delService} }
+
+// patience bounds every wait for a proxy.
+const patience = 10 * time.Minute
+
+func measure(ctx context.Context, c *cluster, who contender, updates int) (result, error) {
+	r := result{name: who.name, latency: map[kind][]time.Duration{}, cpu: map[kind]time.Duration{}}
+	begin := time.Now()
+	cmd, err := startIn(c.net.node, filepath.Join(c.dir, who.name+".log"), who.binary, "--config", filepath.Join(c.dir, "proxy.yaml"))
+	if err != nil {
+		return r, err
+	}
+	defer func() { stopProxy(cmd, c, who) }()
+	err = inside(c.net.client, func() error { return c.awaitAll(ctx) })
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(c.dir, who.name+".log"))
+		return r, fmt.Errorf("%w\n%s", err, log[max(0, len(log)-2000):])
+	}
+	r.start, r.startCPU = time.Since(begin), cpuOf(cmd)
+	fmt.Printf("  %s: all answer after %v (%v CPU)\n", who.name, r.start.Round(time.Millisecond), r.startCPU)
+	time.Sleep(2 * time.Second) // let what follows the start come to an end
+	u := updater{c: c, cmd: cmd, result: &r, count: updates}
+	for _, k := range kinds() {
+		if err := inside(c.net.client, func() error { return u.run(ctx, k) }); err != nil {
+			return r, fmt.Errorf("%s: %w", k, err)
+		}
+		fmt.Printf("  %s: %s: p50 %v p99 %v, CPU %v\n", who.name, k, quantile(r.latency[k], 0.5).Round(10*time.Microsecond),
+			quantile(r.latency[k], 0.99).Round(10*time.Microsecond), r.cpu[k].Round(10*time.Microsecond))
+	}
+	err = inside(c.net.client, func() error { return connects(&r) })
+	r.peak = peakOf(cmd)
+	return r, err
+}
+
+// stopProxy ends a proxy and removes its rules, for the next one.
+func stopProxy(cmd *exec.Cmd, c *cluster, who contender) {
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	clean := exec.Command("nsenter", "--net=/run/netns/"+c.net.node, who.binary, "--cleanup")
+	if out, err := clean.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s --cleanup: %v: %s\n", who.name, err, out)
+	}
+}
+
+// awaitAll returns when every virtual IP has answered once.
+func (c *cluster) awaitAll(ctx context.Context) error {
+	var next atomic.Int64
+	deadline := time.Now().Add(patience)
+	worker := func() error {
+		for {
+			i := int(next.Add(1) - 1)
+			if i >= c.size.services {
+				return nil
+			}
+			for {
+				_, err := ask(netip.AddrPortFrom(vip(i), vipPort), time.Second)
+				if err == nil {
+					break
+				}
+				if ctx.Err() != nil || time.Now().After(deadline) {
+					return fmt.Errorf("%s does not answer: %w", vip(i), errors.Join(ctx.Err(), err))
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+	}
+	const workers = 4
+	done := make(chan error, workers)
+	for range workers {
+		go func() { done <- inside(c.net.client, worker) }()
+	}
+	var errs []error
+	for range workers {
+		errs = append(errs, <-done)
+	}
+	return errors.Join(errs...)
+}
+
+// updater makes updates of one kind after the other and watches for their effect.
+type updater struct {
+	c      *cluster
+	cmd    *exec.Cmd
+	result *result
+	count  int
+	spares int
+}
+
+func (u *updater) run(ctx context.Context, k kind) error {
+	before := cpuOf(u.cmd)
+	for n := range u.count {
+		// Services from all over, none twice.
+		i := n * u.c.size.services / u.count
+		took, err := u.update(ctx, k, i)
+		if err != nil {
+			return err
+		}
+		u.result.latency[k] = append(u.result.latency[k], took)
+	}
+	u.result.cpu[k] = (cpuOf(u.cmd) - before) / time.Duration(u.count)
+	return nil
+}
+
+func (u *updater) update(ctx context.Context, k kind, i int) (time.Duration, error) {
+	all := firstPods(i, u.c.size.endpoints)
+	const slices = "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
+	at := slices + "/" + serviceName(i) + "-1"
+	switch k {
+	case replaceOne:
+		fresh := u.spare()
+		return u.timed(ctx, i, func() error { return u.c.api(ctx, http.MethodPut, at, slice(i, append(all[1:], fresh))) }, isFrom(fresh))
+	case addOne:
+		fresh := u.spare()
+		return u.timed(ctx, i, func() error { return u.c.api(ctx, http.MethodPut, at, slice(i, append(all, fresh))) }, isFrom(fresh))
+	case removeOne:
+		return u.removed(ctx, i, func() error { return u.c.api(ctx, http.MethodPut, at, slice(i, all[1:])) }, all[0])
+	case addService:
+		// One more: deleted again by the next kind.
+		extra := u.c.size.services + i
+		if err := u.c.api(ctx, http.MethodPost, slices, slice(extra, []netip.Addr{u.spare()})); err != nil {
+			return 0, err
+		}
+		return u.timed(ctx, extra, func() error {
+			return u.c.api(ctx, http.MethodPost, "/api/v1/namespaces/"+namespace+"/services", service(extra))
+		}, func(_ netip.Addr, err error) bool { return err == nil })
+	case delService:
+		extra := u.c.size.services + i
+		took, err := u.timed(ctx, extra, func() error {
+			return u.c.api(ctx, http.MethodDelete, "/api/v1/namespaces/"+namespace+"/services/"+serviceName(extra), nil)
+		}, func(_ netip.Addr, err error) bool { return err != nil })
+		return took, errors.Join(err, u.c.api(ctx, http.MethodDelete, slices+"/"+serviceName(extra)+"-1", nil))
+	}
+	return 0, fmt.Errorf("unknown kind %q", k)
+}
+
+func (u *updater) spare() netip.Addr {
+	u.spares++
+	return spare(u.spares)
+}
+
+func isFrom(a netip.Addr) func(netip.Addr, error) bool {
+	return func(from netip.Addr, err error) bool { return err == nil && from == a }
+}
+
+// timed makes an update and returns how long after its answer the virtual IP shows it.
+func (u *updater) timed(ctx context.Context, i int, do func() error, shows func(netip.Addr, error) bool) (time.Duration, error) {
+	if err := do(); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	for {
+		attempt := time.Now()
+		from, err := ask(netip.AddrPortFrom(vip(i), vipPort), dropped)
+		if shows(from, err) {
+			if err != nil {
+				return attempt.Sub(begin), nil // it shows from then on
+			}
+			return time.Since(begin), nil
+		}
+		if ctx.Err() != nil || time.Since(begin) > patience {
+			return 0, fmt.Errorf("%s does not show the update: last answer %v, %w", vip(i), from, errors.Join(ctx.Err(), err))
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// dropped is how long an answer is waited for: the address of a Service that is not
+// there may be dropped. A connection takes a tenth of a millisecond.
+const dropped = 10 * time.Millisecond
+
+// removed makes an update and returns after how long an endpoint was seen last. It
+// watches until it is unlikely to be seen again.
+func (u *updater) removed(ctx context.Context, i int, do func() error, gone netip.Addr) (time.Duration, error) {
+	if err := do(); err != nil {
+		return 0, err
+	}
+	begin, last := time.Now(), time.Duration(0)
+	for misses := 0; misses < 20*u.c.size.endpoints || time.Since(begin)-last < 2*time.Second && misses < 4000; misses++ {
+		from, err := ask(netip.AddrPortFrom(vip(i), vipPort), 200*time.Millisecond)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if from == gone {
+			last, misses = time.Since(begin), 0
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
+	return last, nil
+}
+
+// connects compares the way through a virtual IP with the direct one, in turns.
+func connects(r *result) error {
+	for n := range 1000 {
+		for to, out := range map[netip.AddrPort]*[]time.Duration{
+			netip.AddrPortFrom(vip(n%100), vipPort):     &r.viaVIP,
+			netip.AddrPortFrom(spare(1+n%100), podPort): &r.direct,
+		} {
+			begin := time.Now()
+			if _, err := ask(to, time.Second); errors.Is(err, syscall.EINTR) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			*out = append(*out, time.Since(begin))
+		}
+	}
+	return nil
+}
+
+// cpuOf returns the CPU time of a process and of its children that ended.
+func cpuOf(cmd *exec.Cmd) time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may hold blanks.
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	var ticks int64
+	for _, f := range fields[11:15] { // utime, stime, cutime, cstime of proc(5)
+		n, _ := strconv.ParseInt(f, 10, 64)
+		ticks += n
+	}
+	const userHZ = 100
+	return time.Duration(ticks) * time.Second / userHZ
+}
+
+func peakOf(cmd *exec.Cmd) int64 {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(d))
+	return s[min(len(s)-1, int(q*float64(len(s))))]
+}
