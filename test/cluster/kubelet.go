@@ -83,7 +83,7 @@ func (n *Node) kubeletProgram(kubeconfig string) *Program {
 			return n.StartProcess("kubelet", "unshare", "--mount", "--propagation", "unchanged",
 				"sh", "-c", kubeletScript, "kubelet", settings, cover, binary,
 				"--config="+n.Dir("kubelet.yaml"), "--kubeconfig="+kubeconfig, "--root-dir="+n.kubeletRoot(),
-				"--hostname-override="+n.name, "--node-ip="+n.Address().String(), "--v=2")
+				"--hostname-override="+n.name, "--node-ip="+n.Address().String(), "-v=2")
 		},
 		ready: n.answers("http://127.0.0.1:10248/healthz"),
 	}

@@ -21,7 +21,7 @@ func (n *Node) proxyProgram(kubeconfig string) *Program {
 				return nil, err
 			}
 			return n.StartProcess("kube-proxy", binary,
-				"--config="+n.Dir("kube-proxy.yaml"), "--hostname-override="+n.name, "--v=2")
+				"--config="+n.Dir("kube-proxy.yaml"), "--hostname-override="+n.name, "-v=2")
 		},
 		ready: n.answers("http://127.0.0.1:10256/healthz"),
 	}
