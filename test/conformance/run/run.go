@@ -99,6 +99,8 @@ type runner struct {
 	stock   []conformance.Result
 	journal *conformance.Journal
 	setup   []string
+	// start makes what the specs run against.
+	start func(ctx context.Context, cfg Config, dir string) (environment, error)
 }
 
 func newRunner(cfg Config) *runner {
@@ -108,7 +110,7 @@ func newRunner(cfg Config) *runner {
 	if cfg.Procs == 0 {
 		cfg.Procs = 6
 	}
-	return &runner{cfg: cfg, dir: filepath.Join(cfg.Dir, cfg.Set.Name, cfg.Kit.Name(cfg.Set))}
+	return &runner{cfg: cfg, dir: filepath.Join(cfg.Dir, cfg.Set.Name, cfg.Kit.Name(cfg.Set)), start: start}
 }
 
 func (r *runner) journalPath() string { return filepath.Join(r.dir, "journal.jsonl") }
@@ -186,7 +188,7 @@ func (r *runner) finish(ctx context.Context) (err error) {
 		return nil
 	}
 	r.cfg.Progress(fmt.Sprintf("%d of %d specs to run: %s, %s", len(todo), len(r.specs), r.cfg.Set.Name, r.cfg.Kit.Title(r.cfg.Set)))
-	env, err := start(ctx, r.cfg, r.dir)
+	env, err := r.start(ctx, r.cfg, r.dir)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,182 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodekit-go/nodekit/test/conformance"
+)
+
+// fakeSuite is an environment whose specs end as its table says: the first state at the
+// first run of a spec, and so on.
+type fakeSuite struct {
+	states  map[string][]conformance.State
+	asked   [][]string
+	stopped int
+	err     error
+}
+
+func (f *fakeSuite) run(_ context.Context, _ string, specs []string, add func(conformance.Result) error) ([]string, error) {
+	f.asked = append(f.asked, specs)
+	for _, spec := range specs {
+		if states := f.states[spec]; len(states) > 0 {
+			f.states[spec] = states[1:]
+			if err := add(conformance.Result{Spec: spec, State: states[0]}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, f.err
+}
+
+func (f *fakeSuite) versions(context.Context) ([]string, error) { return []string{"fake 1"}, nil }
+
+func (f *fakeSuite) stop(context.Context) error {
+	f.stopped++
+	return nil
+}
+
+// testRunner is a runner for the fake, past the choice of specs.
+func testRunner(t *testing.T, suite *fakeSuite, kubelet conformance.Whose, specs ...string) *runner {
+	t.Helper()
+	set := conformance.Set{Name: "set", Part: conformance.Node}
+	r := newRunner(Config{Set: set, Kit: conformance.Kit{Kubelet: kubelet, Proxy: conformance.Stock, Runtime: "fake"}, Dir: t.TempDir()})
+	r.dir, r.specs, r.all = t.TempDir(), specs, len(specs)
+	r.start = func(context.Context, Config, string) (environment, error) { return suite, nil }
+	var err error
+	r.journal, err = conformance.OpenJournal(r.journalPath(), conformance.Heading{Set: "set"}, specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.journal.Close() })
+	return r
+}
+
+func TestRunGoesOnWithWhatIsMissing(t *testing.T) {
+	suite := &fakeSuite{states: map[string][]conformance.State{"b": {conformance.Passed}}}
+	r := testRunner(t, suite, conformance.Stock, "a", "b")
+	if err := r.journal.Add(conformance.Result{Spec: "a", State: conformance.Passed}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]string{{"b"}}, suite.asked); diff != "" {
+		t.Errorf("specs that ran (-want +got):\n%s", diff)
+	}
+	outcome := r.outcome(r.journal.Past())
+	if !outcome.Whole() || outcome.Verdict.Failed() {
+		t.Errorf("the run is not whole or has failed: %+v", outcome.Verdict)
+	}
+	if !slices.Contains(outcome.Record.Versions, "fake 1") {
+		t.Errorf("versions %v, want the runtime's among them", outcome.Record.Versions)
+	}
+	suite.asked = nil
+	if err := r.finish(t.Context()); err != nil || suite.asked != nil {
+		t.Errorf("a whole run runs %v again, %v", suite.asked, err)
+	}
+}
+
+func TestLostSpecHasASecondChance(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		second conformance.State
+		want   bool
+	}{
+		{"and takes it", conformance.Passed, false},
+		{"and fails again", conformance.Failed, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			suite := &fakeSuite{states: map[string][]conformance.State{
+				"a": {conformance.Failed, test.second}, "new": {conformance.Failed, conformance.Passed},
+			}}
+			r := testRunner(t, suite, conformance.Ours, "a", "new")
+			r.must = conformance.Ratchet{"a"}
+			if err := r.finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([][]string{{"a", "new"}, {"a"}}, suite.asked); diff != "" {
+				t.Errorf("specs that ran (-want +got):\n%s", diff)
+			}
+			if got := r.outcome(r.journal.Past()).Verdict.Failed(); got != test.want {
+				t.Errorf("failed is %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestHostLimitsAreLeftOutOfOurRunsOnly(t *testing.T) {
+	const limited = "[sig-node] PrivilegedPod should enable privileged commands [LinuxOnly]"
+	for _, test := range []struct {
+		kubelet conformance.Whose
+		want    []string
+	}{
+		{conformance.Ours, []string{"a"}},
+		{conformance.Stock, []string{limited, "a"}},
+	} {
+		t.Run(string(test.kubelet), func(t *testing.T) {
+			suite := &fakeSuite{states: map[string][]conformance.State{"a": {conformance.Passed}, limited: {conformance.Failed}}}
+			r := testRunner(t, suite, test.kubelet, limited, "a")
+			r.stock = []conformance.Result{{Spec: limited, State: conformance.Failed}, {Spec: "a", State: conformance.Passed}}
+			if err := r.finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([][]string{test.want}, suite.asked); diff != "" {
+				t.Errorf("specs that ran (-want +got):\n%s", diff)
+			}
+			if outcome := r.outcome(r.journal.Past()); !outcome.Whole() {
+				t.Errorf("a spec has no result: %+v", outcome.Verdict.Count)
+			}
+		})
+	}
+}
+
+func TestEnvironmentIsStoppedAfterTrouble(t *testing.T) {
+	trouble := errors.New("trouble")
+	suite := &fakeSuite{err: trouble}
+	r := testRunner(t, suite, conformance.Stock, "a")
+	if err := r.finish(t.Context()); !errors.Is(err, trouble) {
+		t.Errorf("got %v, want the suite's error", err)
+	}
+	if suite.stopped != 1 {
+		t.Errorf("stopped %d times, want once", suite.stopped)
+	}
+	if !r.outcome(r.journal.Past()).Verdict.Failed() {
+		t.Error("a run without results has not failed")
+	}
+}
+
+func TestTreeKeepsRecordsAndRatchets(t *testing.T) {
+	tree := Tree(t.TempDir())
+	set := conformance.Set{Name: "network", Part: conformance.Network}
+	kit := conformance.Kit{Kubelet: conformance.Stock, Proxy: conformance.Ours, Backend: "nftables", Runtime: "containerd"}
+	if record, err := tree.Record(set, kit); err != nil || record.Results != nil {
+		t.Errorf("nothing is recorded, got %+v, %v", record, err)
+	}
+	want := conformance.Record{Set: "network", Kit: kit.Name(set), Results: []conformance.Result{{Spec: "a", State: conformance.Passed}}}
+	if err := errors.Join(tree.SaveRecord(set, kit, want), tree.SaveRatchet(set, kit, conformance.Ratchet{"a"})); err != nil {
+		t.Fatal(err)
+	}
+	records, err := tree.Records(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(records) != 1 || records[0].Kit != want.Kit || len(records[0].Results) != 1 {
+		t.Errorf("got %+v, want what was saved", records)
+	}
+	ratchet, err := tree.Ratchet(set, kit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(conformance.Ratchet{"a"}, ratchet); diff != "" {
+		t.Errorf("ratchet (-want +got):\n%s", diff)
+	}
+	if left, err := filepath.Glob(filepath.Join(string(tree), "*", "*", "*.new")); err != nil || left != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
