@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -13,14 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
-)
-
-// The limits of termination messages
-// (https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/).
-const (
-	maxMessage      = 4096
-	maxMessageLines = 80
-	maxMessageLog   = 2048
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
 // logTail is how much of a log is read to find its last lines: enough for the
@@ -38,14 +30,14 @@ func (s *Syncer) terminationMessage(uid types.UID, st *runtimeapi.ContainerStatu
 	text := ""
 	for _, m := range st.GetMounts() {
 		if m.GetContainerPath() == path {
-			text = readHead(s.cfg.Node.PodDir(uid), m.GetHostPath(), maxMessage)
+			text = podstatus.FileMessage(readHead(s.cfg.Node.PodDir(uid), m.GetHostPath(), podstatus.MaxMessage))
 		}
 	}
 	fallback := st.GetAnnotations()[podspec.AnnotationTerminationMessagePolicy] == string(corev1.TerminationMessageFallbackToLogsOnError)
 	if text == "" && fallback && st.GetExitCode() != 0 && st.GetReason() != "ContainerCannotRun" {
-		text = lastLines(readTail(s.cfg.Node.Logs, st.GetLogPath(), logTail))
+		text = podstatus.LogMessage(readTail(s.cfg.Node.Logs, st.GetLogPath(), logTail))
 	}
-	return strings.ToValidUTF8(text, "")
+	return text
 }
 
 // openBelow opens a regular file below a directory without following links out of
@@ -78,17 +70,17 @@ func errIrregular(f *os.File, err error) error {
 	return err
 }
 
-func readHead(dir, path string, limit int64) string {
+func readHead(dir, path string, limit int64) []byte {
 	f, err := openBelow(dir, path)
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
-		return ""
+		return nil
 	}
-	return string(raw)
+	return raw
 }
 
 // readTail returns the last bytes of a file, from the beginning of a line on.
@@ -111,30 +103,4 @@ func readTail(dir, path string, limit int64) []byte {
 		_, raw, _ = bytes.Cut(raw, []byte{'\n'})
 	}
 	return raw
-}
-
-// lastLines returns the text of the last lines of a CRI log, whose lines are
-// "<time> <stream> <P|F> <text>"; P marks a line that goes on in the next.
-func lastLines(log []byte) string {
-	var lines []string
-	open := false
-	for raw := range bytes.Lines(log) {
-		parts := strings.SplitN(string(raw), " ", 4)
-		if len(parts) < 4 {
-			continue
-		}
-		text := parts[3]
-		partial := strings.HasPrefix(parts[2], "P")
-		if partial {
-			text = strings.TrimSuffix(text, "\n")
-		}
-		if open {
-			lines[len(lines)-1] += text
-		} else {
-			lines = append(lines, text)
-		}
-		open = partial
-	}
-	text := strings.Join(lines[max(len(lines)-maxMessageLines, 0):], "")
-	return text[max(len(text)-maxMessageLog, 0):]
 }

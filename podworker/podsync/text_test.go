@@ -7,38 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestLastLines(t *testing.T) {
-	line := func(tag, text string) string { return "2026-06-01T12:00:00Z stdout " + tag + " " + text + "\n" }
-	many := strings.Repeat(line("F", "x"), 100)
-	tests := []struct{ name, log, want string }{
-		{name: "empty"},
-		{name: "lines", log: line("F", "one") + line("F", "two words"), want: "one\ntwo words\n"},
-		{name: "pieces", log: line("P", "one ") + line("F", "line"), want: "one line\n"},
-		{name: "no CRI log", log: "panic: oops\n"},
-		{name: "last piece is missing", log: line("P", "one"), want: "one"},
-		{name: "80 lines", log: many, want: strings.Repeat("x\n", 80)},
-		{name: "2048 bytes", log: line("F", strings.Repeat("y", 3000)), want: strings.Repeat("y", 2047) + "\n"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := lastLines([]byte(tt.log)); got != tt.want {
-				t.Errorf("lastLines = %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-func FuzzLastLines(f *testing.F) {
-	f.Add([]byte("2026-06-01T12:00:00Z stdout P a\n2026-06-01T12:00:00Z stderr F b\n"))
-	f.Add([]byte("   \n F \nx"))
-	f.Fuzz(func(t *testing.T, log []byte) {
-		got := lastLines(log)
-		if len(got) > maxMessageLog || strings.Count(got, "\n") > maxMessageLines {
-			t.Errorf("%d bytes and %d lines", len(got), strings.Count(got, "\n"))
-		}
-	})
-}
-
 func TestWithTag(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{name: "tag", in: "img.example/a:1", want: "img.example/a:1"},
