@@ -66,7 +66,8 @@ type Limits struct {
 
 // Parts are those who do what a Syncer does not do by itself. All may be nil.
 type Parts struct {
-	// Images has the images of containers on the node. nil: they are pulled through the
+	// Images has the images of containers on the node, and of volumes if it also has the
+	// method ForVolume of runtime/images.Manager. nil: they are pulled through the
 	// runtime without credentials, with back-off and events.
 	Images Images
 	// PodCgroups makes and removes the cgroups of pods. nil: the runtime makes them.
@@ -149,7 +150,8 @@ func newWith(rt Runtime, cfg Config, d disk) (*Syncer, error) {
 
 // can returns what is done for pods by the Syncer and by those it was given.
 func (c *Config) can() podspec.Ability {
-	can := c.Can | podspec.InitContainers | podspec.EphemeralContainers | podspec.Hooks | podspec.Deadlines | podspec.RestartRules
+	can := c.Can | podspec.InitContainers | podspec.EphemeralContainers | podspec.Hooks | podspec.Deadlines | podspec.RestartRules | podspec.VolumeGroups
+	_, volumes := c.Parts.Images.(volumeImages)
 	for _, part := range []struct {
 		has bool
 		can podspec.Ability
@@ -157,6 +159,7 @@ func (c *Config) can() podspec.Ability {
 		{has: c.Prober != nil, can: podspec.Probes},
 		{has: c.Parts.Mounts != nil, can: podspec.SubPaths | podspec.MemoryVolumes},
 		{has: c.Parts.PodCgroups != nil, can: podspec.PodCgroups},
+		{has: volumes, can: podspec.ImageVolumes},
 		{has: c.Parts.References != nil, can: podspec.ReferencedObjects},
 	} {
 		if part.has {

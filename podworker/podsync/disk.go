@@ -9,8 +9,8 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
 
-// disk is all that is written to the file system for pods. Each call leaves what it
-// changes as it was or as it is to be, also when the process dies in it.
+// disk is all that is written to the file system for pods. Whatever a process leaves that
+// dies in a call, the same call of the next one makes good.
 type disk interface {
 	// make makes a directory or a file, or checks one of the user's.
 	make(p *podspec.Path) error

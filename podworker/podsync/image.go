@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,37 @@ func (b *batch) image(ctx context.Context, c *corev1.Container) (image, *startEr
 		return image{}, imageError(err)
 	}
 	return fromStatus(found), nil
+}
+
+// volumeImages is the ability of [Images] to have the images of volumes on the node, too.
+type volumeImages interface {
+	ForVolume(ctx context.Context, pod *corev1.Pod, v *corev1.ImageVolumeSource, sandbox *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, error)
+}
+
+// volumes has the images of the volumes that a container mounts on the node, and returns
+// them by the name of the volume.
+func (b *batch) volumes(ctx context.Context, c *corev1.Container) (map[string]string, *startError) {
+	images, ok := b.syncer.cfg.Parts.Images.(volumeImages)
+	if !ok {
+		return nil, nil // pods with such volumes were refused
+	}
+	var out map[string]string
+	for i := range b.pod.Spec.Volumes {
+		v := &b.pod.Spec.Volumes[i]
+		mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+		if v.Image == nil || !mounted {
+			continue
+		}
+		found, err := images.ForVolume(ctx, b.pod, v.Image, b.config)
+		if err != nil {
+			return nil, imageError(err)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[v.Name] = found.GetId()
+	}
+	return out, nil
 }
 
 // imageError takes from an error what it says of itself.

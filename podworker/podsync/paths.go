@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -59,7 +60,10 @@ func (s *Syncer) fulfilOne(ctx context.Context, p *podspec.Path) error {
 		case p.Kind == podspec.SubPath:
 			return mounts.Bind(ctx, p.Base, p.Sub, p.Path, p.Mode)
 		}
-		return mounts.Memory(ctx, p.Path, p.Size, p.Mode)
+		if err := mounts.Memory(ctx, p.Path, p.Size, p.Mode); err != nil {
+			return err
+		}
+		return own(p.Path, p)
 	case podspec.OwnDir, podspec.OwnFile, podspec.UserPath:
 	}
 	return s.disk.make(p)
@@ -70,10 +74,37 @@ func ownDir(p *podspec.Path) error {
 	if info, err := os.Lstat(p.Path); err == nil && info.IsDir() {
 		return nil // a container may have changed the mode of its volume
 	}
-	if err := os.MkdirAll(p.Path, p.Mode&fs.ModePerm); err != nil {
+	parent, name := filepath.Split(p.Path)
+	if err := os.MkdirAll(parent, p.Mode&fs.ModePerm); err != nil {
 		return err
 	}
-	return os.Chmod(p.Path, p.Mode)
+	// It appears with all it is to have: the next process would not touch it.
+	made, err := os.MkdirTemp(parent, "."+name+"-*")
+	if err != nil {
+		return err
+	}
+	err = os.Chmod(made, p.Mode)
+	if err == nil {
+		err = own(made, p)
+	}
+	if err == nil {
+		err = os.Rename(made, p.Path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(made))
+	}
+	return nil
+}
+
+// own gives a directory to the group that is to own it and what is made in it.
+func own(path string, p *podspec.Path) error {
+	if p.Group == nil {
+		return nil
+	}
+	if err := os.Chown(path, -1, int(*p.Group)); err != nil {
+		return err
+	}
+	return os.Chmod(path, p.Mode|fs.ModeSetgid)
 }
 
 // ownFile writes a file in place: running containers have it mounted, so it keeps

@@ -96,10 +96,15 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 	if failure != nil {
 		return failure
 	}
+	volumes, failure := b.volumes(ctx, c)
+	if failure != nil {
+		return failure
+	}
 	run, err := b.run(c, st, image)
 	if err != nil {
 		return b.fail(ctx, c, reasonConfig, err)
 	}
+	run.Images = volumes
 	spec, err := podspec.Container(b.pod, c, &b.syncer.cfg.Node, run)
 	if err == nil {
 		err = b.syncer.fulfil(ctx, spec.Paths)
