@@ -11,14 +11,16 @@
 //	pool, err := podworker.New(s, podworker.Config{})
 //
 // A Syncer keeps little in memory: restart counts, the crash back-off and the hash
-// of the spec live with the containers, so that the next process goes on where
-// this one stopped and restarts nothing.
+// of the spec live with the containers, and what running pods have of the node in
+// their directories, so that the next process goes on where this one stopped and
+// restarts nothing.
 //
 // # What it is not for
 //
 // It does not decide which pods run here, when they are synced again or how long
 // they may take to stop; package podworker does. It runs no probes, it is told
-// their results. It leaves alone what it did not make unless a source names it.
+// their results. Images, cgroups and mounts are for others, see [Parts]. It leaves
+// alone what it did not make unless a source names it.
 //
 // # Safety
 //
