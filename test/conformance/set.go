@@ -50,9 +50,6 @@ const (
 // slow matches the labels of specs that need much time, or the cluster for themselves.
 const slow = `\[Serial\]|\[Slow\]|\[Disruptive\]|\[Flaky\]`
 
-// feature matches the labels of specs that need something that a plain cluster lacks.
-const feature = `\[Feature:[^\]]+\]|\[FeatureGate:[^\]]+\] \[Alpha\]`
-
 // Sets returns the named sets.
 func Sets() []Set {
 	return []Set{
@@ -82,9 +79,20 @@ func Sets() []Set {
 		},
 		{
 			Name: "node-first", About: "a first group of the kubelet's own suite",
-			Suite: E2ENode, Focus: `\[NodeConformance\]`, Nodes: 1, Part: Node,
-			Skip: slow + `|` + feature,
+			Suite: E2ENode, Nodes: 1, Part: Node,
+			Focus: `^(\[sig-node\] (` + strings.Join(firstGroup(), "|") + `)|\[sig-network\] Pod (Host )?IPs)\b.*\[NodeConformance\]`,
+			Skip:  slow + `|\[Feature:`,
 		},
+	}
+}
+
+// firstGroup matches the specs of test/e2e_node that show what a pod's life leaves: its
+// phase, its conditions, addresses and names, its mirror at the API server, its logs.
+func firstGroup() []string {
+	return []string{
+		`ContainerLogPath`, `Deleted pods handling`, `Hostname of Pod`, `MirrorPod`, `MirrorPodWithGracePeriod`,
+		`Pod SIGKILL`, `Pod conditions managed by Kubelet`, `Security Context \[LinuxOnly\] Container PID namespace sharing`,
+		`Terminate Pods`,
 	}
 }
 
