@@ -239,6 +239,15 @@ func (b *Backend) apply(ctx context.Context, d proxier.Delta) error {
 		}
 		b.change(batch, p.Key, p)
 	}
+	if err := b.commit(ctx, batch); err != nil {
+		return err
+	}
+	b.numbers.settle()
+	return nil
+}
+
+// commit writes a batch.
+func (b *Backend) commit(ctx context.Context, batch *batch) error {
 	early, late := batch.phases()
 	if len(early)+len(late) < transaction && len(batch.pinned) == 0 {
 		// One transaction changes all at once: a connection that has looked up the old
@@ -248,11 +257,7 @@ func (b *Backend) apply(ctx context.Context, d proxier.Delta) error {
 	if err := b.write(ctx, early, nil); err != nil {
 		return err
 	}
-	if err := b.write(ctx, late, batch.pinned); err != nil {
-		return err
-	}
-	b.numbers.settle()
-	return nil
+	return b.write(ctx, late, batch.pinned)
 }
 
 // change puts port in the place of what is in force for a key; a nil port

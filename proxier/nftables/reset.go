@@ -43,6 +43,13 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 	if err := b.begin(ctx, number, found); err != nil {
 		return fmt.Errorf("begin generation %d: %w", number, err)
 	}
+	cold := number == 1
+	if cold {
+		// Nothing is in force that could be interrupted: Services work as they come.
+		if err := b.flip(ctx, number); err != nil {
+			return err
+		}
+	}
 	if err := b.load(ctx, s); err != nil {
 		return fmt.Errorf("load generation %d: %w", number, err)
 	}
@@ -50,14 +57,24 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 	if err := b.watchers.hear(true); err != nil {
 		return fmt.Errorf("listen to nf_tables: %w", err)
 	}
+	if !cold {
+		if err := b.flip(ctx, number); err != nil {
+			return err
+		}
+	}
+	b.building = 0
+	b.sweep(ctx, found)
+	return nil
+}
+
+// flip puts the generation that is being built in force.
+func (b *Backend) flip(ctx context.Context, number int) error {
 	for _, f := range b.cfg.Families {
 		b.generations[f].flip(b.conn.nft)
 	}
 	if err := b.flush(ctx); err != nil {
 		return fmt.Errorf("put generation %d in force: %w", number, err)
 	}
-	b.building = 0
-	b.sweep(ctx, found)
 	return nil
 }
 
@@ -104,7 +121,7 @@ func (b *Backend) load(ctx context.Context, s *proxier.State) error {
 	entries := make(map[proxier.Key]*entry, len(s.Ports))
 	b.refs = make(counts)
 	batch := &batch{}
-	for _, port := range s.Ports {
+	for _, port := range byImportance(s.Ports) {
 		if !b.programs(port) {
 			continue
 		}
@@ -115,17 +132,35 @@ func (b *Backend) load(ctx context.Context, s *proxier.State) error {
 		if batch.size() < transaction {
 			continue
 		}
-		if err := b.write(ctx, batch.merge(), batch.pinned); err != nil {
+		if err := b.commit(ctx, batch); err != nil {
 			return err
 		}
 		batch.reset()
 	}
-	if err := b.write(ctx, batch.merge(), batch.pinned); err != nil {
+	if err := b.commit(ctx, batch); err != nil {
 		return err
 	}
 	b.entries = entries
 	b.numbers.rebuild(maps.Values(entries))
 	return nil
+}
+
+// byImportance returns the ports in the order in which to load them: first the API
+// server, which all else on a node waits for, then DNS.
+func byImportance(ports []*proxier.ServicePort) []*proxier.ServicePort {
+	rank := func(p *proxier.ServicePort) int {
+		const dns = 53
+		switch {
+		case p.Key.Namespace == "default" && p.Key.Name == "kubernetes":
+			return 0
+		case slices.ContainsFunc(p.Frontends, func(f proxier.Frontend) bool { return f.Port == dns }):
+			return 1
+		}
+		return 2
+	}
+	out := slices.Clone(ports)
+	slices.SortStableFunc(out, func(a, b *proxier.ServicePort) int { return rank(a) - rank(b) })
+	return out
 }
 
 // survey is what the tables hold: the names of sets and chains per family and

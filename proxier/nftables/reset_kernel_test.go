@@ -287,3 +287,21 @@ func TestKernelChainRegisteredLastRewritesFirst(t *testing.T) {
 		t.Errorf("with the newer table alone: %s", got)
 	}
 }
+
+func TestByImportance(t *testing.T) {
+	named := func(namespace, name, at string) *proxier.ServicePort {
+		p := service(name, proxier.TCP, at)
+		p.Key.Namespace, p.Key.Name = namespace, name
+		return p
+	}
+	var got []string
+	for _, p := range byImportance([]*proxier.ServicePort{
+		named("a", "a", "10.96.0.9:80"), named("kube-system", "kube-dns", "10.96.0.10:53"),
+		named("b", "b", "10.96.0.8:80"), named("default", "kubernetes", "10.96.0.1:443"),
+	}) {
+		got = append(got, p.Key.Name)
+	}
+	if diff := cmp.Diff([]string{"kubernetes", "kube-dns", "a", "b"}, got); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
