@@ -40,7 +40,7 @@ func (l *leftovers) Run(ctx context.Context) error {
 		return nil
 	case <-l.ready:
 	}
-	if err := removeLeftovers(ctx, l.log); err != nil && ctx.Err() == nil {
+	if err := removeLeftovers(ctx, ""); err != nil && ctx.Err() == nil {
 		l.log.Warn("rules of another proxy mode may be left", "err", err)
 	}
 	<-ctx.Done()
@@ -48,9 +48,10 @@ func (l *leftovers) Run(ctx context.Context) error {
 }
 
 // removeLeftovers removes the tables of kube-proxy's nftables mode and the chains of
-// its iptables mode.
-func removeLeftovers(ctx context.Context, log *slog.Logger) error {
-	b, err := nftables.New(nftables.Config{Table: stockTable, Log: log})
+// its iptables mode. The path is that of the network namespace of the calling thread,
+// empty if that is the one of the process.
+func removeLeftovers(ctx context.Context, netns string) error {
+	b, err := nftables.New(nftables.Config{Table: stockTable, NetNS: netns})
 	if err != nil {
 		return err
 	}
@@ -71,5 +72,5 @@ func Cleanup(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.Cleanup(ctx), b.Close(), removeLeftovers(ctx, cfg.Log))
+	return errors.Join(b.Cleanup(ctx), b.Close(), removeLeftovers(ctx, ""))
 }
