@@ -60,8 +60,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.config.Name, "name", "cluster", "start of the cluster's `name`")
 	f.StringVar(&o.config.Logs, "logs", "", "`folder` for the logs; default: a new one in _out")
 	f.IntVar(&o.config.Nodes, "nodes", 2, "`number` of nodes")
-	kubelet := f.String("kubelet", "stock", "the nodes' kubelet: stock, ours or none")
-	proxy := f.String("proxy", "stock", "the nodes' kube-proxy: stock, ours or none")
+	kubelet := f.String("kubelet", "stock", "the nodes' kubelet: stock, ours, none or a `path`")
+	proxy := f.String("proxy", "stock", "the nodes' kube-proxy: stock, ours, none or a `path`")
 	f.StringVar(&o.config.Node.Backend, "backend", "nftables", "kube-proxy's mode")
 	runtime := f.String("runtime", "containerd", "the nodes' runtime: containerd (the distribution's), containerd2 (a current one), or the `path` of the socket of a runtime that runs, for one node")
 	if err := f.Parse(args); err != nil {

@@ -32,8 +32,8 @@ func TestAddressesOfNodes(t *testing.T) {
 }
 
 func TestParseChoices(t *testing.T) {
-	for _, want := range []Source{Stock, Ours, None} {
-		if got, err := ParseSource(want.String()); got != want || err != nil {
+	for _, want := range []Source{Stock, Ours, None, "/usr/local/bin/kubelet"} {
+		if got, err := ParseSource(string(want)); got != want || err != nil {
 			t.Errorf("ParseSource(%q) = %v, %v", want, got, err)
 		}
 	}

@@ -13,39 +13,26 @@ import (
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
-// Source says where a node program comes from.
-type Source int
+// Source says where a node program comes from: [Stock], [Ours], [None], or the absolute
+// path of a program.
+type Source string
 
 const (
-	// Stock is the program that Kubernetes releases.
-	Stock Source = iota
+	// Stock is the program that Kubernetes releases. So is the empty value.
+	Stock Source = "stock"
 	// Ours is the program of this repository, compiled from the working tree.
-	Ours
+	Ours Source = "ours"
 	// None leaves the program out.
-	None
+	None Source = "none"
 )
 
-// String returns the value as [ParseSource] reads it.
-func (s Source) String() string {
-	switch s {
-	case Stock:
-		return "stock"
-	case Ours:
-		return "ours"
-	case None:
-		return "none"
-	}
-	return fmt.Sprintf("Source(%d)", int(s))
-}
-
-// ParseSource reads "stock", "ours" or "none".
+// ParseSource reads "stock", "ours", "none" or the path of a program.
 func ParseSource(text string) (Source, error) {
-	for _, s := range []Source{Stock, Ours, None} {
-		if text == s.String() {
-			return s, nil
-		}
+	switch s := Source(text); {
+	case s == Stock, s == Ours, s == None, filepath.IsAbs(text):
+		return s, nil
 	}
-	return 0, fmt.Errorf("%q: must be stock, ours or none", text)
+	return "", fmt.Errorf("%q: must be stock, ours, none or the path of a program", text)
 }
 
 // Runtime is a node's container runtime: [Containerd], [Containerd2], or the absolute
@@ -101,11 +88,15 @@ func (b *binaries) kubernetes(ctx context.Context, name string) (string, error) 
 
 // node returns the path of the kubelet or kube-proxy of a source, where a node sees it.
 func (b *binaries) node(ctx context.Context, n *Node, name string, source Source) (string, error) {
-	if source == Stock {
+	switch source {
+	case Stock, "":
 		return b.kubernetes(ctx, name)
+	case Ours:
+	default:
+		return string(source), nil
 	}
 	built, err := b.once("examples/"+name, func() (string, error) {
-		return testnode.Build(ctx, filepath.Join(b.dir, "ours"), "examples/"+name)
+		return testnode.Build(ctx, filepath.Join(b.dir, string(Ours)), "examples/"+name)
 	})
 	if err != nil {
 		return "", err
