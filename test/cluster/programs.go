@@ -26,6 +26,14 @@ const (
 	None Source = "none"
 )
 
+// String returns the value as [ParseSource] reads it.
+func (s Source) String() string {
+	if s == "" {
+		return string(Stock)
+	}
+	return string(s)
+}
+
 // ParseSource reads "stock", "ours", "none" or the path of a program.
 func ParseSource(text string) (Source, error) {
 	switch s := Source(text); {
