@@ -13,6 +13,10 @@ APT_NODE   := containerd runc containernetworking-plugins iptables
 # debootstrap and busybox are for the images.
 APT_CLUSTER := etcd-server conntrack ipset debootstrap busybox-static
 
+# What guests of hack/vm are made of, and what runs in them.
+APT_UML  := user-mode-linux busybox-static kmod procps nftables iptables iproute2 ipset ipvsadm conntrack
+APT_QEMU := qemu-system-x86 xz-utils zstd lz4
+
 # Tools of test/tools that the node tests run.
 NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
@@ -92,7 +96,7 @@ cluster-tools:
 	@case $(RUNTIME) in containerd2) for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done;; esac
 
 .PHONY: test
-test: lint test-unit test-kernel test-node test-cluster test-nested ## install what the tests need and run them all
+test: lint test-unit test-kernel test-guest test-node test-cluster test-nested ## install what the tests need and run them all
 	$(call say,all tests passed)
 
 .PHONY: test-unit
@@ -107,6 +111,34 @@ test-kernel: ## packets through rules in network namespaces (root)
 	$(call say,kernel tests)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
 	@REQUIRE_KERNEL=1 go test -count=1 -timeout 15m -run '^TestKernel' $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
+
+# Go tests as root in a guest with a kernel of its own: hack/vm/README.md.
+VM       = CGO_ENABLED=0 REQUIRE_KERNEL=1 go test -count=1 -timeout 30m -exec
+UML      = '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m'
+QEMU     = '$(CURDIR)/$(OUT)/vm -engine qemu -timeout 30m'
+VM_NODE  = '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -file containerd,containerd-shim-runc-v2,ctr,runc'
+# What of proxier/nftables make test-vm runs; make test-long runs all of it.
+VM_NFT  ?= 'TestKernel(ClusterIP|ServicesWithout|Masquerade|PodReachesItself|External|SourceRanges|SessionAffinity|NftLists|Cleanup|Random)'
+
+.PHONY: vm
+vm: # builds hack/vm; what runs in guests has no libraries
+	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE) $(APT_UML)
+	@CGO_ENABLED=0 go build -o $(OUT)/vm ./hack/vm
+
+.PHONY: test-guest
+test-guest: vm ## cgroup v2, IPVS, SCTP and a pod in a guest of user-mode Linux
+	$(call say,tests in a guest)
+	@$(VM) $(UML) -run '^TestInGuest' ./hack/vm
+	@$(VM) $(VM_NODE) -run '^TestInGuest' ./test/guest
+
+.PHONY: test-vm
+test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.1 and, by qemu, Linux 6.12
+	$(call say,kernel tests in guests)
+	@hack/install.sh $(APT_QEMU)
+	@NODEKIT_TEST_VM='uml qemu' go test -count=1 -timeout 30m ./hack/vm
+	@$(VM) $(UML) -run '^TestKernel' ./internal/netnstest ./allocatable/cgroups
+	@$(VM) $(QEMU) -run '^TestInGuest' ./hack/vm
+	@$(VM) $(QEMU) -run $(VM_NFT) ./proxier/nftables
 
 .PHONY: test-node
 test-node: ## pods on private containerds, Debian's and a current one (root)
@@ -131,6 +163,8 @@ test-nested: ## the nested modules
 test-long: ## the tests that make days of a node's life, in full length
 	$(call say,long tests)
 	@NODEKIT_LONG=1 go test -timeout 60m ./probes/...
+	@$(MAKE) --no-print-directory vm && hack/install.sh $(APT_QEMU)
+	@$(VM) $(QEMU) -run '^TestKernel' ./proxier/nftables
 
 .PHONY: lint
 lint: ## golangci-lint with .golangci.yml

@@ -83,7 +83,7 @@ func TestArchiveRefs(t *testing.T) {
 	if err := os.WriteFile(program, []byte("program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := archiveProgram(good, "example.test/a:1", program); err != nil {
+	if err := ArchiveProgram(good, "example.test/a:1", program); err != nil {
 		t.Fatal(err)
 	}
 	refs, err := archiveRefs(good)

@@ -77,7 +77,7 @@ func (n *Node) ImportImage(ctx context.Context, image Image) error {
 		return err
 	}
 	archive := binary + ".tar"
-	if err := archiveProgram(archive, image.Ref, binary); err != nil {
+	if err := ArchiveProgram(archive, image.Ref, binary); err != nil {
 		return fmt.Errorf("make image %s: %w", image.Ref, err)
 	}
 	return n.ImportArchive(ctx, archive)
@@ -129,7 +129,9 @@ func (n *Node) expectImages(ctx context.Context, archive string, refs []string) 
 	return nil
 }
 
-func archiveProgram(archive, ref, binary string) error {
+// ArchiveProgram writes an archive with one image, called ref, whose only program is
+// the static binary.
+func ArchiveProgram(archive, ref, binary string) error {
 	program, err := os.ReadFile(binary)
 	if err != nil {
 		return err
