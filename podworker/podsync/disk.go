@@ -18,6 +18,8 @@ type disk interface {
 	remove(path string) error
 	// removeTree removes name and all below it from a directory.
 	removeTree(dir, name string) error
+	// link makes a link to target, and the directory it is in; one that is there stays.
+	link(target, path string) error
 	// store replaces a file.
 	store(path string, data []byte) error
 }
@@ -46,6 +48,19 @@ func (localDisk) remove(path string) error {
 }
 
 func (localDisk) removeTree(dir, name string) error { return removeTree(dir, name) }
+
+// linksMode is the mode of the directory of links, which log collectors read.
+const linksMode = 0o755
+
+func (localDisk) link(target, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), linksMode); err != nil {
+		return err
+	}
+	if err := os.Symlink(target, path); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
 
 // storedMode is the mode of what the agent keeps for itself.
 const storedMode = 0o600

@@ -20,6 +20,10 @@ func (d FrailDisk) removeTree(dir, name string) error {
 	return d.Change(func() error { return localDisk{}.removeTree(dir, name) })
 }
 
+func (d FrailDisk) link(target, path string) error {
+	return d.Change(func() error { return localDisk{}.link(target, path) })
+}
+
 func (d FrailDisk) store(path string, data []byte) error {
 	return d.Change(func() error { return localDisk{}.store(path, data) })
 }

@@ -58,7 +58,7 @@ type trouble struct {
 
 func drawTrouble(t *rapid.T) trouble {
 	return trouble{
-		what: rapid.SampledFrom([]string{"create", "create", "delete", "vanish", "exit", "fault", "kill sandbox", "kill agent", "runtime down"}).Draw(t, "what"),
+		what: rapid.SampledFrom([]string{"create", "create", "image", "delete", "vanish", "exit", "fault", "kill sandbox", "kill agent", "runtime down"}).Draw(t, "what"),
 		pod:  rapid.IntRange(0, 2).Draw(t, "pod"),
 		arg:  rapid.IntRange(0, 40).Draw(t, "arg"),
 		rpc: rapid.SampledFrom([]string{
@@ -156,6 +156,11 @@ func (h *history) do(op trouble) {
 // doTo does something to a pod.
 func (h *history) doTo(pod *corev1.Pod, op trouble) {
 	switch op.what {
+	case "image":
+		pod = pod.DeepCopy()
+		setImage(pod, []string{"app", "s", "i"}[op.arg%3], []string{shell, other}[op.arg%2])
+		h.pods[pod.Name] = pod
+		h.agent.add(pod)
 	case "delete":
 		h.delete(pod, int64(op.arg))
 	case "vanish":

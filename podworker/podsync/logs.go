@@ -88,11 +88,7 @@ func (s *Syncer) linkLog(pod *corev1.Pod, container, id string, attempt uint32) 
 		return
 	}
 	link := filepath.Join(s.cfg.LogLinks, linkName(pod, container, id))
-	err := os.MkdirAll(s.cfg.LogLinks, 0o755)
-	if err == nil {
-		err = os.Symlink(target, link)
-	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := s.disk.link(target, link); err != nil {
 		s.log.Warn("link to container log not made", "pod", pod.Namespace+"/"+pod.Name, "container", container, "err", err)
 	}
 }

@@ -26,7 +26,10 @@ import (
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
-const shell = "img.example/shell:1"
+const (
+	shell = "img.example/shell:1"
+	other = "img.example/shell:2"
+)
 
 // machine is what stays when the agent on it is restarted: a runtime and a disk.
 type machine struct {
@@ -38,7 +41,7 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	return &machine{
-		Server: runtimetest.Start(t, runtimetest.Config{Images: []runtimetest.Image{{Name: shell}}}),
+		Server: runtimetest.Start(t, runtimetest.Config{Images: []runtimetest.Image{{Name: shell}, {Name: other}}}),
 		t:      t,
 		dir:    t.TempDir(),
 	}
