@@ -144,7 +144,7 @@ func (b base) make(ctx context.Context, source kernelSource, programs map[string
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	unfinished := base(dir)
 	if err := source.extract(ctx, unfinished.kernel()); err != nil {
 		return err

@@ -66,7 +66,7 @@ func fetchKernel(ctx context.Context, name, packages string) (kernelSource, erro
 	if err != nil {
 		return kernelSource{}, err
 	}
-	defer os.RemoveAll(making)
+	defer func() { _ = os.RemoveAll(making) }()
 	fmt.Fprintf(os.Stderr, "vm: fetching %s (once)\n", name)
 	if err := download(ctx, name, making); err != nil {
 		return kernelSource{}, err

@@ -233,7 +233,7 @@ func (m *machine) keep(head *tar.Header, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	if head.Typeflag == tar.TypeDir {
 		return root.MkdirAll(filepath.Clean(head.Name), 0o755)
 	}

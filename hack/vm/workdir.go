@@ -27,7 +27,7 @@ func workdir() (dir string, remove func(), err error) {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return dir, func() {
-		os.RemoveAll(dir)
+		_ = os.RemoveAll(dir)
 		unlock()
 	}, nil
 }
