@@ -5,11 +5,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/nodekit-go/nodekit/examples/internal/program"
+	"github.com/nodekit-go/nodekit/examples/internal/apiclient"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/lease"
 	"github.com/nodekit-go/nodekit/lease/nodestatus"
@@ -24,47 +22,30 @@ type clients struct {
 
 // connect returns the clients of a kubeconfig file. Nothing is sent yet.
 func connect(kubeconfig string, k *kubeletconfig.KubeletConfiguration) (*clients, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := apiclient.Config(kubeconfig, "kubelet")
 	if err != nil {
-		return nil, fmt.Errorf("read --kubeconfig: %w", err)
+		return nil, err
 	}
-	config.UserAgent = "kubelet/" + program.Version()
 	config.ContentType = k.ContentType
-	config.QPS, config.Burst = float32(-1), int(k.KubeAPIBurst)
+	timeout := min(nodestatus.DefaultTimeout, time.Duration(k.NodeLeaseDurationSeconds)*time.Second)
+	leases, link, err := apiclient.Own(config, timeout)
+	if err != nil {
+		return nil, err
+	}
+	nodes, _, err := apiclient.Own(config, timeout)
+	if err != nil {
+		return nil, err
+	}
 	if k.KubeAPIQPS != nil && *k.KubeAPIQPS > 0 {
-		config.QPS = float32(*k.KubeAPIQPS)
+		config.QPS, config.Burst = float32(*k.KubeAPIQPS), int(k.KubeAPIBurst)
 	}
 	main, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of --kubeconfig: %w", err)
 	}
-	timeout := min(nodestatus.DefaultTimeout, time.Duration(k.NodeLeaseDurationSeconds)*time.Second)
-	leases, leaseLink, err := ownClient(config, timeout)
-	if err != nil {
-		return nil, err
-	}
-	nodes, _, err := ownClient(config, timeout)
-	if err != nil {
-		return nil, err
-	}
 	return &clients{main: main, heartbeat: &node.Heartbeat{
 		Leases: leases.CoordinationV1().Leases(lease.DefaultNamespace),
-		Link:   leaseLink,
+		Link:   link,
 		Nodes:  nodes.CoreV1().Nodes(),
 	}}, nil
-}
-
-// ownClient returns a client with connections of its own and no limit of its rate.
-func ownClient(config *rest.Config, timeout time.Duration) (kubernetes.Interface, *lease.Link, error) {
-	link := lease.NewLink(lease.LinkConfig{})
-	own := rest.CopyConfig(config)
-	own.Dial = link.DialContext
-	own.Wrap(link.Wrap)
-	own.Timeout = timeout
-	own.QPS = -1
-	client, err := kubernetes.NewForConfig(own)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a client of --kubeconfig: %w", err)
-	}
-	return client, link, nil
 }
