@@ -164,8 +164,9 @@ type Reporter struct {
 	// nothing changes.
 	sent time.Time
 	due  time.Duration
-	// ready says that the Node was ready once.
-	ready bool
+	// ready says that the Node was ready once, unready that the last status says it is
+	// not.
+	ready, unready bool
 	// unschedulable is what the last Node said, for the events of a change.
 	unschedulable bool
 }

@@ -41,10 +41,14 @@ func (r *Reporter) Run(ctx context.Context) error {
 
 // wait waits for the time of the next report.
 func (r *Reporter) wait(ctx context.Context, begin time.Time) {
-	next := time.NewTimer(r.cfg.Period + time.Duration(rand.Float64()*spread*float64(r.cfg.Period)))
+	period := r.cfg.Period
+	if r.node == nil {
+		period = min(period, maxWait) // not registered yet
+	}
+	next := time.NewTimer(period + time.Duration(rand.Float64()*spread*float64(period)))
 	defer next.Stop()
 	var fast <-chan time.Time
-	if !r.ready && time.Since(begin) < fastFor {
+	if !r.ready && r.unready && time.Since(begin) < fastFor {
 		ticker := time.NewTicker(fastPeriod)
 		defer ticker.Stop()
 		fast = ticker.C
@@ -114,6 +118,7 @@ func (r *Reporter) collect(ctx context.Context) Facts {
 		r.cfg.Log.Warn("some facts of the node could not be collected", "err", err)
 	}
 	facts.notReady = append(facts.notReady, r.cfg.NotReady()...)
+	r.unready = len(facts.notReady) > 0
 	facts.memory = r.cfg.Pressures.MemoryPressure()
 	facts.disk = r.cfg.Pressures.DiskPressure()
 	facts.pid = r.cfg.Pressures.PIDPressure()

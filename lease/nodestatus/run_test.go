@@ -159,6 +159,22 @@ func TestReadyIsReportedAtOnceAtTheStart(t *testing.T) {
 	})
 }
 
+// A server that refuses the Node is not asked again and again.
+func TestServerThatRefusesTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(b *bench, _ *nodestatus.Config) { b.refuse = true })
+		time.Sleep(2 * time.Minute)
+		if n := b.count(http.MethodPost); n < 40 || n > 80 {
+			t.Errorf("%d attempts in two minutes, want five every 10 s", n)
+		}
+		b.set(func(b *bench) { b.refuse = false })
+		time.Sleep(8 * time.Second)
+		if c := b.ready(); c == nil || c.Status != corev1.ConditionTrue {
+			t.Errorf("Ready is %v 8 s after the server takes the Node", c)
+		}
+	})
+}
+
 func TestUnchangedStatusIsSentEveryFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)

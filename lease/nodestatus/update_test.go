@@ -196,6 +196,23 @@ func TestRebootIsTold(t *testing.T) {
 	}
 }
 
+func TestMachineWithoutSwap(t *testing.T) {
+	none, some := int64(0), int64(1)
+	for name, tt := range map[string]struct{ given, want *corev1.NodeSwapStatus }{
+		"none":    {&corev1.NodeSwapStatus{Capacity: &none}, nil},
+		"unknown": {&corev1.NodeSwapStatus{}, nil},
+		"some":    {&corev1.NodeSwapStatus{Capacity: &some}, &corev1.NodeSwapStatus{Capacity: &some}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := nodestatus.Facts{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "b", Swap: tt.given}}}
+			got, _ := nodestatus.Update(&corev1.Node{}, facts, time.Now())
+			if diff := cmp.Diff(tt.want, got.Status.NodeInfo.Swap); diff != "" {
+				t.Errorf("swap (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestTopImages(t *testing.T) {
 	images := []corev1.ContainerImage{
 		{Names: []string{"small"}, SizeBytes: 1},
