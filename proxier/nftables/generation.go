@@ -246,9 +246,13 @@ func (g *generation) addTable(c *nft.Conn) {
 	}
 }
 
-// flip buffers the change of the base chains that puts g in force.
-func (g *generation) flip(c *nft.Conn) {
+// flip buffers the change of the base chains that admit accepts, which puts g in
+// force for them.
+func (g *generation) flip(c *nft.Conn, admit func(nft.ChainType) bool) {
 	for _, b := range baseChains() {
+		if !admit(b.kind) {
+			continue
+		}
 		ch := &nft.Chain{Table: g.table, Name: b.name}
 		c.FlushChain(ch)
 		r := rule{g.jumpTo(chain{kind: b.entry})}

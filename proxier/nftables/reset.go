@@ -45,8 +45,9 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 	}
 	cold := number == 1
 	if cold {
-		// Nothing is in force that could be interrupted: Services work as they come.
-		if err := b.flip(ctx, number); err != nil {
+		// Nothing is in force that could be interrupted: Services work as they come. What
+		// refuses connections waits until all have come.
+		if err := b.flip(ctx, number, func(t nft.ChainType) bool { return t == nft.ChainTypeNAT }); err != nil {
 			return err
 		}
 	}
@@ -57,10 +58,8 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 	if err := b.watchers.hear(true); err != nil {
 		return fmt.Errorf("listen to nf_tables: %w", err)
 	}
-	if !cold {
-		if err := b.flip(ctx, number); err != nil {
-			return err
-		}
+	if err := b.flip(ctx, number, func(nft.ChainType) bool { return true }); err != nil {
+		return err
 	}
 	b.building = 0
 	b.sweep(ctx, found)
@@ -68,9 +67,9 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 }
 
 // flip puts the generation that is being built in force.
-func (b *Backend) flip(ctx context.Context, number int) error {
+func (b *Backend) flip(ctx context.Context, number int, admit func(nft.ChainType) bool) error {
 	for _, f := range b.cfg.Families {
-		b.generations[f].flip(b.conn.nft)
+		b.generations[f].flip(b.conn.nft, admit)
 	}
 	if err := b.flush(ctx); err != nil {
 		return fmt.Errorf("put generation %d in force: %w", number, err)
