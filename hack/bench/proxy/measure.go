@@ -36,14 +36,14 @@ type result struct {
 type kind string
 
 const (
-	replaceOne kind = "endpoint replaced"
-	addOne     kind = "endpoint added"
-	removeOne  kind = "endpoint removed"
+	replaceAll kind = "endpoints replaced"
+	addOne     kind = "one endpoint more"
+	removeOne  kind = "one endpoint less"
 	addService kind = "Service added"
 	delService kind = "Service deleted"
 )
 
-func kinds() []kind { return []kind{replaceOne, addOne, removeOne, addService, delService} }
+func kinds() []kind { return []kind{replaceAll, addOne, removeOne, addService, delService} }
 
 // patience bounds every wait for a proxy.
 const patience = 10 * time.Minute
@@ -127,7 +127,7 @@ type updater struct {
 	cmd    *exec.Cmd
 	result *result
 	count  int
-	spares int
+	used   int
 }
 
 func (u *updater) run(ctx context.Context, k kind) error {
@@ -146,22 +146,19 @@ func (u *updater) run(ctx context.Context, k kind) error {
 }
 
 func (u *updater) update(ctx context.Context, k kind, i int) (time.Duration, error) {
-	all := firstPods(i, u.c.size.endpoints)
-	const slices = "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
-	at := slices + "/" + serviceName(i) + "-1"
+	const path = "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
+	// All addresses are new each time, so that the first answer shows it.
+	n := map[kind]int{replaceAll: 0, addOne: 1, removeOne: -1}[k] + u.c.size.endpoints
 	switch k {
-	case replaceOne:
-		fresh := u.spare()
-		return u.timed(ctx, i, func() error { return u.c.api(ctx, http.MethodPut, at, slice(i, append(all[1:], fresh))) }, isFrom(fresh))
-	case addOne:
-		fresh := u.spare()
-		return u.timed(ctx, i, func() error { return u.c.api(ctx, http.MethodPut, at, slice(i, append(all, fresh))) }, isFrom(fresh))
-	case removeOne:
-		return u.removed(ctx, i, func() error { return u.c.api(ctx, http.MethodPut, at, slice(i, all[1:])) }, all[0])
+	case replaceAll, addOne, removeOne:
+		fresh := u.spares(n)
+		return u.timed(ctx, i, func() error {
+			return u.c.api(ctx, http.MethodPut, path+"/"+serviceName(i)+"-1", slice(i, fresh))
+		}, func(from netip.Addr, err error) bool { return err == nil && contains(fresh, from) })
 	case addService:
 		// One more: deleted again by the next kind.
 		extra := u.c.size.services + i
-		if err := u.c.api(ctx, http.MethodPost, slices, slice(extra, []netip.Addr{u.spare()})); err != nil {
+		if err := u.c.api(ctx, http.MethodPost, path, slice(extra, u.spares(u.c.size.endpoints))); err != nil {
 			return 0, err
 		}
 		return u.timed(ctx, extra, func() error {
@@ -172,19 +169,22 @@ func (u *updater) update(ctx context.Context, k kind, i int) (time.Duration, err
 		took, err := u.timed(ctx, extra, func() error {
 			return u.c.api(ctx, http.MethodDelete, "/api/v1/namespaces/"+namespace+"/services/"+serviceName(extra), nil)
 		}, func(_ netip.Addr, err error) bool { return err != nil })
-		return took, errors.Join(err, u.c.api(ctx, http.MethodDelete, slices+"/"+serviceName(extra)+"-1", nil))
+		return took, errors.Join(err, u.c.api(ctx, http.MethodDelete, path+"/"+serviceName(extra)+"-1", nil))
 	}
 	return 0, fmt.Errorf("unknown kind %q", k)
 }
 
-func (u *updater) spare() netip.Addr {
-	u.spares++
-	return spare(u.spares)
+// spares returns addresses that no endpoint has had.
+func (u *updater) spares(n int) []netip.Addr {
+	out := make([]netip.Addr, n)
+	for i := range out {
+		u.used++
+		out[i] = spare(u.used)
+	}
+	return out
 }
 
-func isFrom(a netip.Addr) func(netip.Addr, error) bool {
-	return func(from netip.Addr, err error) bool { return err == nil && from == a }
-}
+func contains(all []netip.Addr, a netip.Addr) bool { return slices.Contains(all, a) }
 
 // timed makes an update and returns how long after its answer the virtual IP shows it.
 func (u *updater) timed(ctx context.Context, i int, do func() error, shows func(netip.Addr, error) bool) (time.Duration, error) {
@@ -211,31 +211,6 @@ func (u *updater) timed(ctx context.Context, i int, do func() error, shows func(
 // dropped is how long an answer is waited for: the address of a Service that is not
 // there may be dropped. A connection takes a tenth of a millisecond.
 const dropped = 10 * time.Millisecond
-
-// removed makes an update and returns after how long an endpoint was seen last. It
-// watches until it is unlikely to be seen again.
-func (u *updater) removed(ctx context.Context, i int, do func() error, gone netip.Addr) (time.Duration, error) {
-	if err := do(); err != nil {
-		return 0, err
-	}
-	begin, last := time.Now(), time.Duration(0)
-	for misses := 0; misses < 20*u.c.size.endpoints || time.Since(begin)-last < 2*time.Second && misses < 4000; misses++ {
-		from, err := ask(netip.AddrPortFrom(vip(i), vipPort), 200*time.Millisecond)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		if from == gone {
-			last, misses = time.Since(begin), 0
-		}
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-	}
-	return last, nil
-}
 
 // connects compares the way through a virtual IP with the direct one, in turns.
 func connects(r *result) error {
