@@ -32,11 +32,12 @@ func ParseRatchet(r io.Reader) (Ratchet, error) {
 // Encode writes the ratchet's file.
 func (r Ratchet) Encode(w io.Writer) error {
 	const heading = "# Specs that pass and must go on passing. \"make ratchet\" adds to this file; nothing else should change it.\n"
-	text := heading
+	var b strings.Builder
+	b.WriteString(heading)
 	for _, spec := range r {
-		text += spec + "\n"
+		fmt.Fprintln(&b, spec)
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

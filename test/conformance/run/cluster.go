@@ -62,7 +62,7 @@ func nodeConfig(kit conformance.Kit) (cluster.NodeConfig, error) {
 	return cluster.NodeConfig{Kubelet: kubelet, Proxy: proxy, Backend: kit.Backend, Runtime: runtime}, errors.Join(err1, err2, err3)
 }
 
-func (c *clusterEnvironment) stop(ctx context.Context) error { return c.Cluster.Stop(ctx) }
+func (c *clusterEnvironment) stop(ctx context.Context) error { return c.Stop(ctx) }
 
 func (c *clusterEnvironment) versions(ctx context.Context) ([]string, error) {
 	version, err := c.Node(0).CRI().Runtime.Version(ctx, &runtimeapi.VersionRequest{})
