@@ -250,3 +250,21 @@ func TestRestartOfAllContainers(t *testing.T) {
 		t.Errorf("condition is %q, want it over", got)
 	}
 }
+
+// TestPendingWhileASidecarStartsAgain: once the sandbox was made anew, a pod whose
+// containers have run before is pending until its sidecars have started.
+func TestPendingWhileASidecarStartsAgain(t *testing.T) {
+	pod := layered(corev1.RestartPolicyAlways)
+	pod.Spec.InitContainers[1].StartupProbe = &corev1.Probe{}
+	in := podstatus.Input{
+		Pod: pod, Observed: seen(exited("i", "1", 0), running("s", "2"), exited("a", "3", 137)),
+		Waiting: map[string]podstatus.Waiting{"a": {Reason: "PodInitializing"}}, Now: noon,
+	}
+	if st := podstatus.Compute(in); st.Phase != corev1.PodPending {
+		t.Errorf("phase is %s, want Pending", st.Phase)
+	}
+	pod.Spec.InitContainers[1].StartupProbe = nil
+	if st := podstatus.Compute(in); st.Phase != corev1.PodRunning {
+		t.Errorf("phase is %s once it has started, want Running", st.Phase)
+	}
+}
