@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -339,6 +340,115 @@ func TestNewRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := proxier.New(tt.backend, tt.cfg); err == nil {
 				t.Error("New() = nil error, want one")
+			}
+		})
+	}
+}
+
+func TestRunNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := proxier.Network{NodeAddrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
+		r := newRig(t, proxier.Config{Network: network})
+		r.Feed("objects").Synced()
+		r.start(t)
+		r.expect(t, "0s Reset")
+		r.SetNetwork(network)
+		pass(time.Second)
+		r.expect(t)
+		network.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
+		r.SetNetwork(network)
+		r.expect(t, "1s Reset")
+		calls := r.backend.Calls()
+		if got := calls[len(calls)-1].State.Network; !got.Equal(network) {
+			t.Errorf("the backend was told of %v, want %v", got, network)
+		}
+	})
+}
+
+// follower notes what it is told, in words.
+type follower struct{ lines []string }
+
+func (f *follower) Reset(s *proxier.State) {
+	f.lines = append(f.lines, fmt.Sprintf("%d ports", len(s.Ports)))
+}
+func (f *follower) Applied(d proxier.Delta) { f.lines = append(f.lines, d.String()) }
+
+func TestFollowersHearOfWhatIsInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &follower{}
+		r := newRig(t, proxier.Config{Followers: []proxier.Follower{f}})
+		feed := r.Feed("objects")
+		feed.Synced()
+		r.start(t)
+		feed.SetService(clusterService(1))
+		pass(time.Second)
+		r.backend.Fail(func(proxiertest.Call) error { return errors.New("no") })
+		feed.SetService(clusterService(2))
+		pass(time.Second)
+		r.backend.Fail(nil)
+		pass(time.Minute)
+		want := []string{"0 ports", "+ ns/svc-1 TCP IPv4; at ClusterIP 10.96.0.2:80; no endpoints\n", "2 ports"}
+		if diff := cmp.Diff(want, f.lines); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRoundTellsWhatTriggeredIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, proxier.Config{})
+		feed := r.Feed("objects")
+		feed.SetService(clusterService(1))
+		feed.Synced()
+		r.start(t)
+		pass(time.Second)
+		at := time.Now()
+		es := sliceOf(1, "10.244.0.1")
+		es.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: at.Format(time.RFC3339Nano)}
+		r.backend.Fail(func(proxiertest.Call) error { return errors.New("no") })
+		feed.SetEndpointSlice(es)
+		pass(50 * time.Millisecond)
+		r.backend.Fail(nil)
+		pass(time.Second)
+		if got := r.lastRound().Triggers; len(got) != 1 || !got[0].Equal(at) {
+			t.Errorf("triggers are %v, want the time in the annotation", got)
+		}
+		es = sliceOf(1, "10.244.0.2")
+		es.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: r.begin.Add(-time.Hour).Format(time.RFC3339Nano)}
+		feed.SetEndpointSlice(es)
+		pass(time.Second)
+		if got := r.lastRound().Triggers; len(got) != 0 {
+			t.Errorf("triggers are %v, want none from before the start", got)
+		}
+	})
+}
+
+func TestRunPausesByWhatRoundsCost(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0:                      time.Millisecond,
+		2 * time.Millisecond:   8 * time.Millisecond,
+		100 * time.Millisecond: proxier.DefaultMaxPause,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, proxier.Config{})
+			feed := r.Feed("objects")
+			feed.Synced()
+			r.start(t)
+			pass(time.Second)
+			r.backend.Fail(func(proxiertest.Call) error { pass(took); return nil })
+			r.take()
+			begin := time.Now()
+			feed.SetService(clusterService(1))
+			pass(max(took/2, 1))
+			feed.SetService(clusterService(2))
+			pass(time.Second)
+			calls := r.take()
+			if len(calls) != 2 {
+				t.Fatalf("calls are %v, want two", calls)
+			}
+			end := begin.Sub(r.begin) + took + want + took
+			if calls[1] != fmt.Sprintf("%v Apply", end) {
+				t.Errorf("after a round of %v the calls ended %v, want the second at %v", took, calls, end)
 			}
 		})
 	}
