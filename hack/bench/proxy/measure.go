@@ -98,7 +98,7 @@ func (c *cluster) awaitAll(ctx context.Context) error {
 				return nil
 			}
 			for {
-				_, err := ask(netip.AddrPortFrom(vip(i), vipPort), time.Second)
+				_, err := ask(netip.AddrPortFrom(vip(i), vipPort), 5*dropped)
 				if err == nil {
 					break
 				}
