@@ -289,3 +289,24 @@ func TestGrantNamesTheHandler(t *testing.T) {
 		}
 	})
 }
+
+// TestPlanIsNotDone asks for a plan twice: nothing has changed in between.
+func TestPlanIsNotDone(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		s := m.syncer(m.Client(t))
+		for range 2 {
+			actions, err := s.Plan(t.Context(), newPod("dry"))
+			want := "run sandbox, attempt 0: no pod sandbox exists\nstart container app, attempt 0, then back off 0s\n"
+			if err != nil || actions.String() != want {
+				t.Errorf("plan is %q (%v), want %q", actions, err, want)
+			}
+		}
+		m.WantChanges(t)
+		refused := newPod("dry")
+		refused.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "closed"}}
+		if _, err := s.Plan(t.Context(), refused); err == nil {
+			t.Error("a pod that is refused has a plan")
+		}
+	})
+}
