@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,5 +20,7 @@ func (s *Syncer) Plan(ctx context.Context, pod *corev1.Pod) (Actions, error) {
 	if err != nil {
 		return Actions{}, err
 	}
-	return Plan(pod, seen, s.inputs(s.record(pod))), nil
+	return Plan(pod, seen, Inputs{
+		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(&pod.Status), MaxBackoff: s.cfg.MaxBackoff, KeepDead: s.cfg.Limits.DeadPerContainer,
+	}), nil
 }

@@ -58,22 +58,6 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	return out, err
 }
 
-// Plan returns what a Sync of the pod would do now, and does nothing. A pod with fields
-// that are not honoured is an error that names them.
-func (s *Syncer) Plan(ctx context.Context, pod *corev1.Pod) (Actions, error) {
-	problems := podspec.Check(pod, podspec.Options{Can: s.cfg.can()})
-	if err := podspec.Refusal(problems); err != nil {
-		return Actions{}, err
-	}
-	seen, err := s.observe(ctx, pod.UID, exact)
-	if err != nil {
-		return Actions{}, err
-	}
-	return Plan(pod, seen, Inputs{
-		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(&pod.Status), MaxBackoff: s.cfg.MaxBackoff, KeepDead: s.cfg.Limits.DeadPerContainer,
-	}), nil
-}
-
 // rounds plans and applies until there is nothing to do. No round does again what
 // the one before did: if that left no trace, or a container ended at once, the next
 // Sync sees to it.
