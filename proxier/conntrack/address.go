@@ -18,7 +18,7 @@ func (k *kernel) localAddrs(ctx context.Context, f proxier.Family) (map[netip.Ad
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	request := make([]byte, unix.SizeofIfAddrmsg)

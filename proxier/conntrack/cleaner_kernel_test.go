@@ -26,8 +26,10 @@ func entry(tb testing.TB, ns *netnstest.NS, sport int, dst, from string) {
 	if to.Addr().Is6() {
 		client = "fd00::9"
 	}
-	args := []string{"-I", "-p", "udp", "-t", "600", "-s", client, "-d", to.Addr().String(), "--sport", fmt.Sprint(sport), "--dport", fmt.Sprint(to.Port()),
-		"-r", answer.Addr().String(), "-q", client, "--reply-port-src", fmt.Sprint(answer.Port()), "--reply-port-dst", fmt.Sprint(sport)}
+	args := []string{
+		"-I", "-p", "udp", "-t", "600", "-s", client, "-d", to.Addr().String(), "--sport", fmt.Sprint(sport), "--dport", fmt.Sprint(to.Port()),
+		"-r", answer.Addr().String(), "-q", client, "--reply-port-src", fmt.Sprint(answer.Port()), "--reply-port-dst", fmt.Sprint(sport),
+	}
 	if _, err := ns.Run("conntrack", args...); err != nil {
 		tb.Fatal(err)
 	}

@@ -108,17 +108,24 @@ func expectPort(node proxier.Node, svc *corev1.Service, port corev1.ServicePort,
 	if external || !sp.InternalLocal {
 		sp.Cluster = expectCluster(node, eps)
 	}
-	if sp.Key.Protocol == proxier.UDP {
-		for _, e := range endpoints(node, filter(eps, func(e placed) bool { return isReady(e) || deref(e.Conditions.Serving, true) })) {
-			sp.Serving = append(sp.Serving, e.Addr)
-		}
-	}
+	sp.Serving = expectServing(node, sp.Key, eps)
 	if sp.InternalLocal || sp.ExternalLocal {
 		here := filter(eps, func(e placed) bool { return isLocal(node, e) })
 		sp.Local = endpoints(node, orElse(filter(here, isReady), filter(here, isDraining)))
 		sp.LocalDraining = len(sp.Local) > 0 && len(filter(here, isReady)) == 0
 	}
 	return sp
+}
+
+func expectServing(node proxier.Node, key proxier.Key, eps []placed) []netip.AddrPort {
+	if key.Protocol != proxier.UDP {
+		return nil
+	}
+	var out []netip.AddrPort
+	for _, e := range endpoints(node, filter(eps, func(e placed) bool { return isReady(e) || deref(e.Conditions.Serving, true) })) {
+		out = append(out, e.Addr)
+	}
+	return out
 }
 
 func expectFrontends(svc *corev1.Service, port corev1.ServicePort, family proxier.Family) []proxier.Frontend {

@@ -62,8 +62,11 @@ func TestHostApply(t *testing.T) {
 		}
 	}
 	changes, err := h.Apply([]Setting{
-		{Path: "a", Value: 20, AtLeast: true}, {Path: "b", Value: 5, AtLeast: true}, {Path: "b", Value: 7},
-		{Path: "c", Value: 1}, {Path: "missing", Value: 1},
+		{Path: "a", Value: 20, AtLeast: true},
+		{Path: "b", Value: 5, AtLeast: true},
+		{Path: "b", Value: 7},
+		{Path: "c", Value: 1},
+		{Path: "missing", Value: 1},
 	})
 	want := []Change{{Setting{"a", 20, true}, 10}, {Setting{"b", 7, false}, 10}}
 	if diff := cmp.Diff(want, changes); diff != "" {

@@ -74,9 +74,8 @@ func Plan(ctx context.Context, cfg Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer b.Close()
 	changes, err := b.Plan(ctx, s)
-	if err != nil {
+	if err := errors.Join(err, b.Close()); err != nil {
 		return err
 	}
 	for _, c := range changes {
@@ -110,7 +109,7 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer b.Close()
+	defer func() { _ = b.Close() }() // it has no connection
 	e := proxier.Explain(s, q)
 	if _, err := io.WriteString(out, e.String()); err != nil || e.Port == nil {
 		return err

@@ -32,8 +32,10 @@ func TestNodeTellsWhatChanges(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "node-a", Labels: map[string]string{corev1.LabelTopologyZone: "z1"}},
 		Spec:       corev1.NodeSpec{PodCIDRs: []string{"10.244.1.0/24", "fd00:1::/64"}},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-			{Type: corev1.NodeExternalIP, Address: "192.0.2.7"}, {Type: corev1.NodeHostName, Address: "node-a"},
-			{Type: corev1.NodeInternalIP, Address: "10.0.0.2"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.3"},
+			{Type: corev1.NodeExternalIP, Address: "192.0.2.7"},
+			{Type: corev1.NodeHostName, Address: "node-a"},
+			{Type: corev1.NodeInternalIP, Address: "10.0.0.2"},
+			{Type: corev1.NodeInternalIP, Address: "10.0.0.3"},
 			{Type: corev1.NodeExternalIP, Address: "2001:db8::7"},
 		}},
 	}

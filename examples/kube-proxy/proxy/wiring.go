@@ -43,7 +43,7 @@ func newWiring(cfg Config) (*wiring, error) {
 	case cfg.Sources != nil:
 	case cfg.SourceDir != "":
 		if cfg.Client != nil || cfg.Master != "" || cfg.Proxy.ClientConnection.Kubeconfig != "" {
-			return nil, errors.New("Services come from an API server or from --source-dir, not from both: set one of them")
+			return nil, errors.New("both an API server and --source-dir are set: Services come from one of them")
 		}
 	default:
 		var err error

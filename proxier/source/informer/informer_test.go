@@ -27,9 +27,11 @@ type recorder struct {
 func (r *recorder) say(format string, args ...any) { r.lines <- fmt.Sprintf(format, args...) }
 
 func (r *recorder) SetService(svc *corev1.Service) { r.say("service %s/%s", svc.Namespace, svc.Name) }
+
 func (r *recorder) DeleteService(n types.NamespacedName) {
 	r.say("no service %s", n)
 }
+
 func (r *recorder) SetEndpointSlice(es *discoveryv1.EndpointSlice) {
 	r.say("slice %s/%s", es.Namespace, es.Name)
 }
@@ -112,7 +114,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func event(typ, apiVersion, kind, name, version string, annotations ...string) string {
+func event(typ, apiVersion, kind, name, version string) string {
+	return annotated(typ, [2]string{apiVersion, kind}, name, version)
+}
+
+func annotated(typ string, of [2]string, name, version string, annotations ...string) string {
+	apiVersion, kind := of[0], of[1]
 	meta := map[string]any{"name": name, "resourceVersion": version}
 	if kind == "Service" || kind == "EndpointSlice" {
 		meta["namespace"] = "ns"
@@ -131,7 +138,7 @@ func event(typ, apiVersion, kind, name, version string, annotations ...string) s
 func svc(typ, name, version string) string { return event(typ, "v1", "Service", name, version) }
 
 func end(apiVersion, kind, version string) string {
-	return event("BOOKMARK", apiVersion, kind, "", version, initialEnd)
+	return annotated("BOOKMARK", [2]string{apiVersion, kind}, "", version, initialEnd)
 }
 
 const (
