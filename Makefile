@@ -62,7 +62,7 @@ demo: ## static pods on containerd behind a virtual IP, in a namespace of its ow
 cluster: cluster-tools ## a cluster in namespaces of its own until Ctrl-C (NODES=2 KUBELET=stock|ours PROXY=stock|ours BACKEND=nftables|iptables RUNTIME=containerd|containerd2 KEEP=1)
 	$(call say,cluster)
 	@go build -o $(OUT)/cluster ./hack/cluster
-	@exec $(OUT)/cluster -nodes $(NODES) -kubelet $(KUBELET) -proxy $(PROXY) -backend $(BACKEND) -runtime $(RUNTIME) $(if $(KEEP),-keep) $(if $(SUITES),-suites)
+	@exec $(OUT)/cluster -nodes $(NODES) -kubelet $(KUBELET) -proxy $(PROXY) -backend $(BACKEND) -runtime $(RUNTIME) $(if $(KEEP),-keep) $(if $(SUITES),-suites) $(ARGS)
 
 .PHONY: cluster-clean
 cluster-clean: ## remove the clusters and test nodes that were kept or that a killed program left, or only NAME

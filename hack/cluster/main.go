@@ -29,6 +29,7 @@ type options struct {
 	clean, keep  bool
 	names        []string // What to clean.
 	suites, wait bool
+	dns          bool
 }
 
 func main() {
@@ -57,6 +58,7 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.keep, "keep", false, "leave the cluster running")
 	f.BoolVar(&o.suites, "suites", false, "give the nodes the images of the end-to-end suites, too")
 	f.BoolVar(&o.wait, "wait", true, "wait until the nodes are ready and CoreDNS answers")
+	f.BoolVar(&o.dns, "dns", true, "run CoreDNS; without it for nodes that cannot run it")
 	f.StringVar(&o.config.Name, "name", "cluster", "start of the cluster's `name`")
 	f.StringVar(&o.config.Logs, "logs", "", "`folder` for the logs; default: a new one in _out")
 	f.IntVar(&o.config.Nodes, "nodes", 2, "`number` of nodes")
@@ -80,7 +82,7 @@ func parse(args []string) (*options, error) {
 	if o.config.Node.Runtime, err = cluster.ParseRuntime(*runtime); err != nil {
 		return nil, fmt.Errorf("-runtime %w", err)
 	}
-	o.config.NoWait = !o.wait
+	o.config.NoWait, o.config.NoDNS = !o.wait, !o.dns
 	if o.config.Logs == "" {
 		o.config.Logs = filepath.Join("_out", fmt.Sprintf("cluster-logs-%d", os.Getpid()))
 	}

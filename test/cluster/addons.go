@@ -23,7 +23,11 @@ var dnsManifest string
 // applyManifests makes the objects that a cluster has besides those that the API
 // server makes itself.
 func (c *Cluster) applyManifests(ctx context.Context) error {
-	text, err := renderManifests()
+	manifests := []string{accessManifest}
+	if !c.cfg.NoDNS {
+		manifests = append(manifests, dnsManifest)
+	}
+	text, err := renderManifests(manifests...)
 	if err != nil {
 		return err
 	}
@@ -32,13 +36,13 @@ func (c *Cluster) applyManifests(ctx context.Context) error {
 	return err
 }
 
-func renderManifests() (string, error) {
+func renderManifests(manifests ...string) (string, error) {
 	values := map[string]string{
 		"KubeletClient": kubeletClientUser, "DNSAddress": DNSAddress,
 		"ClusterDomain": ClusterDomain, "CoreDNS": images.CoreDNSRef,
 	}
 	var text strings.Builder
-	for _, manifest := range []string{accessManifest, dnsManifest} {
+	for _, manifest := range manifests {
 		parsed, err := template.New("manifest").Option("missingkey=error").Parse(manifest)
 		if err == nil {
 			err = parsed.Execute(&text, values)

@@ -33,6 +33,9 @@ type Config struct {
 	// NoWait lets [Start] return when all programs run, without waiting until the
 	// nodes are ready and CoreDNS answers: for node programs that do not come so far.
 	NoWait bool
+	// NoDNS leaves CoreDNS out: for nodes that cannot run it, where its Deployment would
+	// make one pod after the other.
+	NoDNS bool
 	// Progress receives a line per step. Nil means silence.
 	Progress func(string)
 }
@@ -120,7 +123,7 @@ func (c *Cluster) boot(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if c.cfg.NoWait || c.cfg.Nodes == 0 {
+	if c.cfg.NoWait || c.cfg.NoDNS || c.cfg.Nodes == 0 {
 		return nil
 	}
 	return c.WaitDNS(ctx)

@@ -52,7 +52,7 @@ func TestParseChoices(t *testing.T) {
 
 // TestManifestsAreWhatTheySay decodes strictly: kubectl creates them without validation.
 func TestManifestsAreWhatTheySay(t *testing.T) {
-	text, err := renderManifests()
+	text, err := renderManifests(accessManifest, dnsManifest)
 	if err != nil {
 		t.Fatal(err)
 	}
