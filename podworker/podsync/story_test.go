@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/nodekit-go/nodekit/internal/story"
+	"github.com/nodekit-go/nodekit/test/story"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
