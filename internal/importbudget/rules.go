@@ -15,6 +15,9 @@ type Rules struct {
 	Parts []string
 	// Forbidden are import paths that only Free packages may import directly.
 	Forbidden []string
+	// Adapters may import what is forbidden to others: the paths, by the package
+	// that exists to adapt them.
+	Adapters map[string][]string
 	// Free are folders outside all rules: programs, tests, tools.
 	Free []string
 }
@@ -43,7 +46,7 @@ func (r Rules) weight(g *Graph, rel string) []string {
 		breaches = append(breaches, fmt.Sprintf("%s: pulls in %d packages, its budget is %d", rel, len(external), budget))
 	}
 	for _, path := range g.Direct(rel) {
-		if under(path, r.Forbidden) {
+		if under(path, r.Forbidden) && !under(path, r.Adapters[rel]) {
 			breaches = append(breaches, fmt.Sprintf("%s: imports %s", rel, path))
 		}
 	}
