@@ -28,6 +28,8 @@ type Heartbeat struct {
 	Labels map[string]string
 	// Addresses says which addresses the Node has; its Name is filled in.
 	Addresses nodestatus.AddressRules
+	// Host has the addresses; nil: this machine.
+	Host nodestatus.Host
 }
 
 // heartbeat keeps the Lease and the status of the Node.
@@ -49,6 +51,9 @@ func newHeartbeat(n *Node) (*heartbeat, error) {
 	}
 	h := &heartbeat{node: n, cfg: *n.cfg.Heartbeat, runtime: &runtimeHealth{}}
 	h.cfg.Addresses.Name = n.cfg.Name
+	if h.cfg.Host == nil {
+		h.cfg.Host = nodestatus.ThisHost{}
+	}
 	k := n.cfg.Kubelet
 	var err error
 	h.reporter, err = nodestatus.New(h.cfg.Nodes, nodestatus.Config{
@@ -119,7 +124,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 		return nil
 	}
 	// With an address that can never be one nobody could reach the node.
-	if _, err := h.cfg.Addresses.Addresses(ctx, nodestatus.ThisHost{}, false); err != nil && len(h.cfg.Addresses.NodeIPs) > 0 {
+	if _, err := h.cfg.Addresses.Addresses(ctx, h.cfg.Host, false); err != nil && len(h.cfg.Addresses.NodeIPs) > 0 {
 		return fmt.Errorf("addresses of the node: %w", err)
 	}
 	g, ctx := errgroup.WithContext(ctx)

@@ -17,7 +17,7 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 	k := h.node.cfg.Kubelet
 	r := h.node.resources.p.Load()
 	known := h.object()
-	addresses, addressErr := h.cfg.Addresses.Addresses(ctx, nodestatus.ThisHost{}, known != nil && len(known.Status.Addresses) > 0)
+	addresses, addressErr := h.cfg.Addresses.Addresses(ctx, h.cfg.Host, known != nil && len(known.Status.Addresses) > 0)
 	images, imageErr := h.images(ctx)
 	f := nodestatus.Facts{
 		Status: corev1.NodeStatus{
