@@ -52,23 +52,38 @@ func (c Chapter) write(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %s | %s | %s |\n", kitTitle(r.Kit), n.Passed, n.Failed, n.Skipped, n.Total(),
 			r.Wall.Round(time.Second), r.Date.Format(recordDate), escape(strings.Join(r.Versions, ", ")))
 	}
+	c.writeNotPassed(b, "Failed", Failed)
+	c.writeNotPassed(b, "Skipped", Skipped)
+}
+
+// writeNotPassed lists the specs in the state, once for all runs that have the same ones.
+func (c Chapter) writeNotPassed(b *strings.Builder, title string, state State) {
+	var lists []string
+	kits := map[string][]string{}
 	for _, r := range c.Records {
-		writeNotPassed(b, "Failed", r.Kit, In(r.Results, Failed))
-		writeNotPassed(b, "Skipped", r.Kit, In(r.Results, Skipped))
+		list := listOf(In(r.Results, state))
+		if list == "" {
+			continue
+		}
+		if kits[list] == nil {
+			lists = append(lists, list)
+		}
+		kits[list] = append(kits[list], kitTitle(r.Kit))
+	}
+	for _, list := range lists {
+		fmt.Fprintf(b, "\n%s with %s:\n%s", title, strings.Join(kits[list], "; "), list)
 	}
 }
 
-func writeNotPassed(b *strings.Builder, title, kit string, results []Result) {
-	if len(results) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n%s with %s:\n", title, kitTitle(kit))
+func listOf(results []Result) string {
+	var b strings.Builder
 	for _, r := range results {
-		fmt.Fprintf(b, "- %s\n", escape(r.Spec))
+		fmt.Fprintf(&b, "- %s\n", escape(r.Spec))
 		if r.Message != "" {
-			fmt.Fprintf(b, "  (%s)\n", escape(r.Message))
+			fmt.Fprintf(&b, "  (%s)\n", escape(r.Message))
 		}
 	}
+	return b.String()
 }
 
 // kitTitle makes words of a kit's name.

@@ -64,8 +64,8 @@ func Sets() []Set {
 			Skip:  slow + `|LoadBalancer|\[Feature:`,
 		},
 		{
-			Name: "zones", About: "traffic distribution over three nodes, each in a zone of its own",
-			Suite: E2E, Nodes: 3, Part: Network,
+			Name: "zones", About: "traffic distribution over three zones with two nodes each",
+			Suite: E2E, Nodes: 6, Part: Network,
 			Focus: `^\[sig-network\] (Traffic Distribution|Services should implement NodePort and HealthCheckNodePort)\b`,
 			Skip:  slow + `|LoadBalancer|\[Feature:`,
 		},

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,18 +103,24 @@ func (o *options) save(outcome run.Outcome) error {
 	return o.tree().SaveRatchet(o.set, o.kit, tighter)
 }
 
+// writePage writes the page to the file of the flag.
 func writePage(o *options) error {
+	var text bytes.Buffer
+	if err := page(&text, o.tree()); err != nil {
+		return err
+	}
+	return os.WriteFile(o.page, text.Bytes(), 0o644)
+}
+
+// page writes the page of all recorded results.
+func page(w io.Writer, tree run.Tree) error {
 	var chapters []conformance.Chapter
 	for _, set := range conformance.Sets() {
-		records, err := o.tree().Records(set)
+		records, err := tree.Records(set)
 		if err != nil {
 			return err
 		}
 		chapters = append(chapters, conformance.Chapter{Set: set, Records: records})
 	}
-	file, err := os.Create(o.page)
-	if err != nil {
-		return err
-	}
-	return errors.Join(conformance.WritePage(file, chapters, conformance.Skips()), file.Close())
+	return conformance.WritePage(w, chapters, conformance.Skips())
 }

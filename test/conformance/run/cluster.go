@@ -44,10 +44,11 @@ func startCluster(ctx context.Context, cfg Config, dir string) (environment, err
 	return env, nil
 }
 
-// labelZones puts each node into a zone of its own, as a cloud does.
+// labelZones spreads the nodes over three zones, as a cloud does.
 func (c *clusterEnvironment) labelZones(ctx context.Context) error {
 	for i, node := range c.Nodes() {
-		zone := fmt.Sprintf("topology.kubernetes.io/zone=zone-%d", i)
+		const zones = 3
+		zone := fmt.Sprintf("topology.kubernetes.io/zone=zone-%d", i%zones)
 		if _, err := c.Kubectl(ctx, "", "label", "--overwrite", "node", node.NodeName(), zone); err != nil {
 			return fmt.Errorf("put %s into a zone: %w", node.NodeName(), err)
 		}
