@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ func plainPod(name string) *corev1.Pod {
 func TestGateOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(2)
+		var mu sync.Mutex
 		var order []string
 		start := func(pod *corev1.Pod, turn *uint64) {
 			leave, err := g.enter(t.Context(), pod, turn)
@@ -29,7 +31,9 @@ func TestGateOrder(t *testing.T) {
 				t.Error(err)
 				return
 			}
+			mu.Lock()
 			order = append(order, pod.Name)
+			mu.Unlock()
 			<-time.After(time.Second)
 			leave()
 		}
@@ -47,6 +51,7 @@ func TestGateOrder(t *testing.T) {
 		turn := uint64(0)
 		go start(urgent, &turn)
 		<-time.After(time.Minute)
+		synctest.Wait()
 		// The first two find free places; what ends at the same time ends in any order.
 		want := []string{"pod0", "pod1", "step", "urgent", "pod2", "pod3", "pod4"}
 		slices.Sort(order[2:4])
