@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodekit-go/nodekit/examples/internal/program"
+	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
 
@@ -19,6 +20,8 @@ type options struct {
 	takeOver, version bool
 	level             program.LogLevel
 	logFormat         string
+	dryRun, endpoint  string
+	plugins           node.CredentialPlugins
 	registration
 }
 
@@ -32,6 +35,10 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration, *.conf, in the order of their paths")
 	f.StringVar(&o.hostname, "hostname-override", "", "`name` of the node; default: the host's name in lower case")
 	f.StringVar(&o.root, "root-dir", podspec.DefaultRoot, "`directory` of the kubelet's own data")
+	f.StringVar(&o.endpoint, "container-runtime-endpoint", "", "`address` of the runtime; wins over that of the configuration")
+	f.StringVar(&o.dryRun, "dry-run", "", "print what would be done for the pod of a `manifest`, and do nothing")
+	f.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` or directory with the configuration of credential plugins")
+	f.StringVar(&o.plugins.Dir, "image-credential-provider-bin-dir", "", "`directory` with the credential plugins")
 	o.registration.add(f)
 	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
 	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error; numbers are taken as in the kubelet, from 4 on debug")

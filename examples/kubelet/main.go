@@ -25,7 +25,11 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	err := run(os.Args[1:], os.Stdout, os.Stderr)
+	if code, ok := errors.AsType[exitError](err); ok {
+		os.Exit(int(code))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "kubelet:", err)
 		os.Exit(1)
 	}
@@ -33,6 +37,9 @@ func main() {
 
 // run is the program; it returns when a signal or an error ends it.
 func run(args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == "run" {
+		return runOnce(args[1:], stdout, stderr)
+	}
 	o, err := parse(args, stderr)
 	if errors.Is(err, pflag.ErrHelp) {
 		return nil
@@ -60,13 +67,17 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	n, err := node.New(c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, Log: log}))
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	nc := c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, CredentialPlugins: o.plugins, Log: log})
+	if o.dryRun != "" {
+		return preview(ctx, nc, o.dryRun, stdout, stderr)
+	}
+	n, err := node.New(nc)
 	if err != nil {
 		return err
 	}
 	log.Info("kubelet", "version", program.Version(), "pid", os.Getpid())
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	return n.Run(ctx)
 }
@@ -85,6 +96,9 @@ func (o *options) load(log *slog.Logger) (*kubeletconfig.KubeletConfiguration, e
 	}
 	if err := config.Err(problems); err != nil {
 		return nil, fmt.Errorf("configuration:\n%w", err)
+	}
+	if o.endpoint != "" {
+		cfg.ContainerRuntimeEndpoint = o.endpoint
 	}
 	return cfg, nil
 }

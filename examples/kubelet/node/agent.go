@@ -50,6 +50,8 @@ type helpers struct {
 	cgroups *podCgroups
 	// cluster is nil on a node without an API server.
 	cluster *cluster
+	// watch is told each status; nil: nobody listens.
+	watch func(corev1.PodStatus)
 }
 
 // told is what has been logged, so that only changes are.
@@ -106,7 +108,7 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{events: n.events, objects: newObjects(ctx, n.cfg.Client)}
+	a.helpers = helpers{events: n.events, watch: n.watch, objects: newObjects(ctx, n.cfg.Client)}
 	if a.pictures, err = newPictures(ctx, n, a); err != nil {
 		return err
 	}
@@ -123,15 +125,21 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.probing != nil {
 		sync.Prober = a.probing
 	}
-	sync.Can |= podspec.Scheduling | podspec.Sysctls | podspec.ReferencedObjects
-	if n.cfg.Client != nil {
-		sync.Can |= podspec.PullSecrets
-	}
+	sync.Can |= n.abilities()
 	sync.Parts.Images = a.pictures
 	sync.Parts.PodCgroups = a.cgroups.parts()
 	sync.Parts.References = a.objects.references
 	sync.Parts.Acknowledged = a.cluster.acknowledged
 	return nil
+}
+
+// abilities are what is done here for pods beside what podsync does.
+func (n *Node) abilities() podspec.Ability {
+	can := podspec.Scheduling | podspec.Sysctls | podspec.ReferencedObjects
+	if n.cfg.Client != nil {
+		can |= podspec.PullSecrets
+	}
+	return can
 }
 
 // run works until ctx ends. The sources start when the runtime has shown what there
@@ -165,7 +173,11 @@ func (a *agent) deliver(set podSet) {
 		a.collect(a.snapshot.Load())
 	}
 	if set.complete {
+		ended := a.endedBefore()
 		a.pool.Retain(a.retained(changed))
+		for _, pod := range ended {
+			a.pool.TerminateOrphan(pod, podworker.Termination{Grace: podworker.MinGrace})
+		}
 	}
 	a.admit(changed)
 	for _, pod := range changed {
@@ -175,6 +187,23 @@ func (a *agent) deliver(set podSet) {
 	if first || len(changed) > 0 {
 		a.log.Info("pods were read", "pods", len(set.pods), "changed", len(changed), "complete", set.complete)
 	}
+}
+
+// endedBefore returns the pods that nobody wants any more and that had ended before. The
+// pool just forgets them; what is left of them has to go, too.
+func (a *agent) endedBefore() []*corev1.Pod {
+	var ended []*corev1.Pod
+	for uid, s := range a.pool.All() {
+		if s.Done() && !a.catalog.wants(uid) {
+			pod := &corev1.Pod{}
+			pod.UID = uid
+			if old, ok := a.catalog.gonePod(uid); ok {
+				pod = old
+			}
+			ended = append(ended, pod)
+		}
+	}
+	return ended
 }
 
 // retained returns the UIDs of the set without the changed pods whose old version
@@ -257,6 +286,9 @@ func (a *agent) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
 			"pod", fullName(pod), "uid", string(pod.UID), "err", err)
 	}
 	a.catalog.setStatus(pod, status)
+	if a.watch != nil {
+		a.watch(status)
+	}
 	if err := a.cluster.set(pod, &status); err != nil {
 		a.log.Error("how a pod ended could not be noted; it is lost if the kubelet is killed before the API server has it",
 			"pod", fullName(pod), "uid", string(pod.UID), "err", err)

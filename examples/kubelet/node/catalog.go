@@ -27,6 +27,8 @@ type catalog struct {
 	revision uint64
 	pods     map[types.UID]*corev1.Pod
 	statuses map[types.UID]corev1.PodStatus
+	// gone are the pods of the last set that are not in this one.
+	gone map[types.UID]*corev1.Pod
 }
 
 // newCatalog returns a catalog that has heard nothing.
@@ -56,6 +58,8 @@ func (c *catalog) replace(set podSet) []*corev1.Pod {
 			}
 		}
 	}
+	c.gone = maps.Clone(c.pods)
+	maps.DeleteFunc(c.gone, func(uid types.UID, _ *corev1.Pod) bool { return next[uid] != nil })
 	c.pods = next
 	maps.DeleteFunc(c.statuses, func(uid types.UID, _ corev1.PodStatus) bool { return next[uid] == nil })
 	maps.DeleteFunc(c.first, func(uid types.UID, _ bool) bool { return next[uid] == nil })
@@ -94,6 +98,14 @@ func (c *catalog) pod(uid types.UID) (*corev1.Pod, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pod, ok := c.pods[uid]
+	return pod, ok
+}
+
+// gonePod returns a pod that the last set had and this one has not.
+func (c *catalog) gonePod(uid types.UID) (*corev1.Pod, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pod, ok := c.gone[uid]
 	return pod, ok
 }
 

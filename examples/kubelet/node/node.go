@@ -155,6 +155,8 @@ type Node struct {
 	sysctls     admission.Sysctls
 	events      *events.Recorder
 	ties
+	// watch is told each status; nil: nobody listens.
+	watch func(corev1.PodStatus)
 	// driver is who names the cgroups, known once the runtime has answered.
 	driver string
 }

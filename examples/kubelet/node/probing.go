@@ -28,6 +28,12 @@ type Probes struct {
 	Build func(*corev1.Pod, probes.PodConfig) ([]probes.Container, error)
 }
 
+// undecided has no results of probes.
+type undecided struct{}
+
+// ProbeResult implements podstatus.Prober.
+func (undecided) ProbeResult(string, podstatus.Probe) podstatus.Result { return podstatus.Undecided }
+
 // probing runs the probes of all containers. Probing of a container begins when its
 // status, or the runtime, says that it runs, and ends when one of them says that it
 // has ended. A nil probing runs nothing.

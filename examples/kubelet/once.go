@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/examples/internal/program"
+	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+	"github.com/nodekit-go/nodekit/staticpods"
+)
+
+// exitError is an exit code of a pod, which becomes the program's.
+type exitError int32
+
+func (e exitError) Error() string { return fmt.Sprintf("the pod ended with exit code %d", int32(e)) }
+
+// readPod reads the manifest of a pod; - is the standard input.
+func readPod(path, nodeName string, warn io.Writer) (*corev1.Pod, error) {
+	var data []byte
+	var err error
+	if path == "-" {
+		data, err = io.ReadAll(io.LimitReader(os.Stdin, staticpods.MaxBytes+1))
+	} else {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read pod: %w", err)
+	}
+	m, err := staticpods.Decode(data, nodeName)
+	if err != nil {
+		return nil, fmt.Errorf("read pod %s:\n%w", path, err)
+	}
+	for _, w := range m.Warnings {
+		fmt.Fprintf(warn, "%s: warning: %s\n", path, w)
+	}
+	return m.Pod, nil
+}
+
+// preview prints what a node would do for the pod of a manifest, and does nothing.
+func preview(ctx context.Context, cfg node.Config, path string, stdout, stderr io.Writer) error {
+	pod, err := readPod(path, cfg.Name, stderr)
+	if err != nil {
+		return err
+	}
+	n, err := node.New(cfg)
+	if err != nil {
+		return err
+	}
+	actions, err := n.Plan(ctx, pod)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(stdout, actions.String())
+	return err
+}
+
+// onceOptions are the flags of the command run.
+type onceOptions struct {
+	config, configDir, endpoint, hostname string
+	once                                  bool
+	level                                 program.LogLevel
+	pod                                   string
+}
+
+const onceUsage = `kubelet run --once runs one pod to its end on a container runtime, prints what its
+containers print, removes what it left, and exits with its exit code. Other pods on the
+runtime are left alone.
+
+  kubelet run --once pod.yaml      - for a pod on the standard input
+
+Flags:
+`
+
+// parseOnce reads the arguments of the command run; an error says which one is wrong.
+func parseOnce(args []string, usage io.Writer) (*onceOptions, error) {
+	o := &onceOptions{level: program.LogLevel{Level: 4}} // warnings
+	f := pflag.NewFlagSet("kubelet run", pflag.ContinueOnError)
+	f.SetOutput(usage)
+	f.SortFlags = false
+	f.BoolVar(&o.once, "once", false, "run the pod once; required, there is no other way")
+	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration; default: that of a kubelet without one")
+	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration")
+	f.StringVar(&o.endpoint, "container-runtime-endpoint", "", "`address` of the runtime; wins over that of the configuration")
+	f.StringVar(&o.hostname, "hostname-override", "once", "`name` of the node, which becomes part of the pod's")
+	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error")
+	f.Usage = func() { fmt.Fprint(usage, onceUsage, f.FlagUsages()) }
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	switch {
+	case !o.once:
+		return nil, errors.New("want run --once; see run --help")
+	case f.NArg() != 1:
+		return nil, fmt.Errorf("want the file of one pod, got %d arguments; see run --help", f.NArg())
+	}
+	o.pod = f.Arg(0)
+	return o, nil
+}
+
+// runOnce is the command run.
+func runOnce(args []string, stdout, stderr io.Writer) (err error) {
+	o, err := parseOnce(args, stderr)
+	if errors.Is(err, pflag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	log, err := program.Logger(stderr, o.level.Level, "text")
+	if err != nil {
+		return err
+	}
+	k := &kubeletconfig.KubeletConfiguration{}
+	if o.config != "" || o.configDir != "" {
+		var problems []config.Problem
+		if k, problems, err = config.LoadFiles(o.config, o.configDir, node.Honoured()); err == nil {
+			err = config.Err(problems)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o.endpoint != "" {
+		k.ContainerRuntimeEndpoint = o.endpoint
+	}
+	pod, err := readPod(o.pod, o.hostname, stderr)
+	if err != nil {
+		return err
+	}
+	root, err := os.MkdirTemp("", "kubelet-run-")
+	if err != nil {
+		return err
+	}
+	k.HealthzPort, k.PodLogsDir, k.StaticPodPath = new(int32), filepath.Join(root, "logs"), ""
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	code, err := node.RunOnce(ctx, node.Config{Kubelet: k, Name: o.hostname, Root: filepath.Join(root, "root"), Log: log}, pod, stdout)
+	if err != nil {
+		return fmt.Errorf("%w; what is left of it is in %s", err, root)
+	}
+	if err := os.RemoveAll(root); err != nil {
+		return err
+	}
+	if code != 0 {
+		return exitError(code)
+	}
+	return nil
+}
