@@ -1,6 +1,6 @@
-// Package proxy wires a kube-proxy out of nodekit's packages: a directory of Service
-// manifests and the kubelet's pods for input, the proxier for the desired state,
-// nftables for the kernel, and a health server.
+// Package proxy wires a kube-proxy out of nodekit's packages: an API server, or a
+// directory of Service manifests and the kubelet's pods, for input; the proxier for the
+// desired state; nftables and conntrack for the kernel; health checks and metrics.
 //
 // It is not for reuse of one part: take that part's package instead.
 //
