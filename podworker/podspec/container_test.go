@@ -153,6 +153,7 @@ func TestEnvironment(t *testing.T) {
 	}{
 		{name: "the later of two wins", env: []corev1.EnvVar{{Name: "X", Value: "1"}, {Name: "X", Value: "2$(X)"}}, want: "21"},
 		{name: "name", env: []corev1.EnvVar{{Name: "X", ValueFrom: ref("metadata.name")}}, want: "web"},
+		{name: "a value goes before a reference", env: []corev1.EnvVar{{Name: "X", Value: "v", ValueFrom: ref("metadata.name")}}, want: "v"},
 		{name: "uid", env: []corev1.EnvVar{{Name: "X", ValueFrom: ref("metadata.uid")}}, want: "u1"},
 		{name: "label", env: []corev1.EnvVar{{Name: "X", ValueFrom: ref("metadata.labels['app']")}}, want: "web"},
 		{name: "missing annotation", env: []corev1.EnvVar{{Name: "X", ValueFrom: ref("metadata.annotations['none']")}}},

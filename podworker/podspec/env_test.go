@@ -151,6 +151,11 @@ func TestVariablesFromServices(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}
+	own := append([]*corev1.Service{service("shop", "kubernetes", "10.96.0.7", corev1.ServicePort{Port: 1})}, services...)
+	pod.Namespace, pod.Spec.Containers[0].Env = "shop", nil
+	if got, err = variables(t, pod, podspec.Run{References: podspec.References{Services: own}}); err != nil || got[0] != "KUBERNETES_SERVICE_HOST=10.96.0.7" {
+		t.Errorf("variables where the namespace has a Service of that name are %v (%v), want its own", got, err)
+	}
 	no := false
 	pod.Namespace, pod.Spec.EnableServiceLinks, pod.Spec.Containers[0].Env = "default", &no, nil
 	if got, err = variables(t, pod, run); err != nil {

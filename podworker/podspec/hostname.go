@@ -41,7 +41,7 @@ func cut(name string) string {
 // kernelName returns the name the kernel gives the pod, empty where the sandbox keeps
 // the node's.
 func kernelName(pod *corev1.Pod, node *Node) (string, error) {
-	if pod.Spec.HostNetwork && pod.Spec.HostnameOverride == nil {
+	if pod.Spec.HostNetwork {
 		return "", nil
 	}
 	short, fqdn := hostname(pod, node)

@@ -121,6 +121,10 @@ func TestProfiles(t *testing.T) {
 			name: "SELinux, container over pod", pod: corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0:c1", Type: "t"}}, app: corev1.SecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Level: "s0:c2"}},
 			want: &runtimeapi.LinuxContainerSecurityContext{SelinuxOptions: &runtimeapi.SELinuxOption{Level: "s0:c2"}},
 		},
+		{
+			name: "SELinux of the pod", pod: corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{User: "u", Role: "r", Type: "t", Level: "s0"}},
+			want: &runtimeapi.LinuxContainerSecurityContext{SelinuxOptions: &runtimeapi.SELinuxOption{User: "u", Role: "r", Type: "t", Level: "s0"}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,6 +197,16 @@ func TestIdentityOfThePod(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.SupplementalGroups, inContainer.GetSupplementalGroups()); diff != "" || inContainer.GetSupplementalGroupsPolicy() != runtimeapi.SupplementalGroupsPolicy_Strict {
 		t.Errorf("groups of the container, policy %s (-want +got):\n%s", inContainer.GetSupplementalGroupsPolicy(), diff)
+	}
+}
+
+// TestPrivilegedInitContainer: the sandbox is privileged if any container is.
+func TestPrivilegedInitContainer(t *testing.T) {
+	yes := true
+	pod := web()
+	pod.Spec.InitContainers = []corev1.Container{{Name: "i", SecurityContext: &corev1.SecurityContext{Privileged: &yes}}}
+	if !sandbox(t, pod, node(), podspec.SandboxRun{}).Config.GetLinux().GetSecurityContext().GetPrivileged() {
+		t.Error("the sandbox is not privileged")
 	}
 }
 

@@ -16,8 +16,7 @@
 //
 // It does not talk to a runtime: package podsync fills an [Observed] from the
 // CRI, and so can anything else that runs containers. It does not write to an
-// API server. Init containers and ephemeral containers are not covered: package
-// podspec refuses pods that have them.
+// API server.
 //
 // # Safety
 //
