@@ -21,6 +21,8 @@ APT_QEMU := qemu-system-x86 xz-utils zstd lz4
 NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
+# Packages whose tests start clusters, one after the other.
+CLUSTER_TESTS := ./test/cluster/...
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
@@ -152,7 +154,7 @@ test-cluster: cluster-tools ## a stock cluster with two nodes passes ten specs a
 	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	$(call say,cluster tests)
-	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -timeout 15m ./test/cluster/...
+	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -p 1 -timeout 15m $(CLUSTER_TESTS)
 
 .PHONY: test-nested
 test-nested: ## the nested modules
