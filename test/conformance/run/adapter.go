@@ -18,7 +18,8 @@ import (
 // the kubelet has what it replaces.
 
 // flagsScript runs our kubelet, whose path is in the file ours, without the flags that
-// it does not take. What they say is in the configuration as well.
+// it does not take, or with its own name for them. What is left out is in the
+// configuration as well.
 const flagsScript = `#!/bin/sh
 state=$(dirname "$(readlink -f "$0")")
 left=$#
@@ -28,7 +29,12 @@ while [ "$left" -gt 0 ]; do
 	left=$((left - 1))
 	case $flag in
 	--runtime-cgroups=*) ;;
-	--container-runtime-endpoint | --image-service-endpoint | --feature-gates)
+	--image-service-endpoint | --feature-gates)
+		shift
+		left=$((left - 1))
+		;;
+	--v)
+		set -- "$@" "--log-level=$1"
 		shift
 		left=$((left - 1))
 		;;

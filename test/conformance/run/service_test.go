@@ -102,11 +102,11 @@ func TestFlagsThatOurKubeletLacksAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.CommandContext(t.Context(), script, "--runtime-cgroups=/x", "--root-dir", "/var/lib/kubelet", "--v", "4",
-		"--container-runtime-endpoint", "unix:///run/x", "--feature-gates", "A=true", "--config", "a b").CombinedOutput()
+		"--image-service-endpoint", "unix:///run/x", "--feature-gates", "A=true", "--config", "a b").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if want := "--root-dir\n/var/lib/kubelet\n--v\n4\n--config\na b\n"; string(out) != want {
+	if want := "--root-dir\n/var/lib/kubelet\n--log-level=4\n--config\na b\n"; string(out) != want {
 		t.Errorf("the kubelet has got %q, want %q", out, want)
 	}
 }
