@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,33 +110,21 @@ func (c Config) validate() (Config, error) {
 	if c.Name == "" {
 		return c, errors.New("lease: Config.Name is empty, want the name of the Lease, for a node the node's")
 	}
-	if c.Namespace == "" {
-		c.Namespace = DefaultNamespace
-	}
-	if c.Holder == "" {
-		c.Holder = c.Name
-	}
-	if c.Duration == 0 {
-		c.Duration = DefaultDuration
-	}
+	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
+	c.Holder = cmp.Or(c.Holder, c.Name)
+	c.Duration = cmp.Or(c.Duration, DefaultDuration)
 	if c.Duration < time.Second || c.Duration%time.Second != 0 {
 		return c, fmt.Errorf("lease: Config.Duration is %s, want whole seconds, at least one", c.Duration)
 	}
-	if c.Period == 0 {
-		c.Period = c.Duration / 4
-	}
+	c.Period = cmp.Or(c.Period, c.Duration/4)
 	if c.Period < 0 || c.Period > c.Duration/2 {
 		return c, fmt.Errorf("lease: Config.Period is %s, want at most half of the duration of %s", c.Period, c.Duration)
 	}
-	if c.Timeout == 0 {
-		c.Timeout = min(c.Duration/4, MaxTimeout)
-	}
+	c.Timeout = cmp.Or(c.Timeout, min(c.Duration/4, MaxTimeout))
 	if c.Timeout < 0 || c.Timeout >= c.Duration {
 		return c, fmt.Errorf("lease: Config.Timeout is %s, want less than the duration of %s", c.Timeout, c.Duration)
 	}
-	if c.MaxSkew == 0 {
-		c.MaxSkew = c.Period
-	}
+	c.MaxSkew = cmp.Or(c.MaxSkew, c.Period)
 	if c.MaxSkew < 0 {
 		return c, fmt.Errorf("lease: Config.MaxSkew is %s, must not be negative", c.MaxSkew)
 	}

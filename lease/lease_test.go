@@ -67,7 +67,7 @@ func TestRenewalsComeEveryPeriodAndALittleLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, http1())
 		d := keep(t, w.client.Leases(lease.DefaultNamespace), lease.Config{Link: w.link})
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		renewals, failures := d.all()
 		if len(failures) > 0 {
 			t.Fatalf("failures: %v", failures)
@@ -144,11 +144,11 @@ func TestLeaseSurvivesAnOutageOfAThirdOfIt(t *testing.T) {
 					w := newWorld(t, p)
 					d := keep(t, w.client.Leases(lease.DefaultNamespace), lease.Config{Link: w.link})
 					start := time.Now()
-					time.Sleep(60 * time.Second)
+					pass(60 * time.Second)
 					mend := breaks(w)
-					time.Sleep(14 * time.Second)
+					pass(14 * time.Second)
 					mend()
-					time.Sleep(2 * time.Minute)
+					pass(2 * time.Minute)
 					renewals, failures := d.all()
 					if len(failures) == 0 {
 						t.Error("no failure was told, the fault had no effect")
@@ -175,10 +175,10 @@ func TestSilentConnectionCostsOneAttempt(t *testing.T) {
 				d := keep(t, w.client.Leases(lease.DefaultNamespace), lease.Config{Link: w.link})
 				start := time.Now()
 				for range 50 {
-					time.Sleep(30 * time.Second)
+					pass(30 * time.Second)
 					w.silence()
 				}
-				time.Sleep(30 * time.Second)
+				pass(30 * time.Second)
 				if gap := largestGap(start, w.server.Writes()); gap > 16*time.Second {
 					t.Errorf("largest gap %s, want a period and one attempt of 5 s", gap)
 				}
@@ -219,6 +219,7 @@ func TestLeaseThatOthersTouch(t *testing.T) {
 			},
 			failures: 1,
 			check: func(t *testing.T, l *coordinationv1.Lease) {
+				t.Helper()
 				if l.Labels["a"] != "b" {
 					t.Errorf("labels %v, want the other's kept", l.Labels)
 				}
@@ -237,9 +238,9 @@ func TestLeaseThatOthersTouch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, http1())
 				d := keep(t, w.client.Leases(ns), lease.Config{Link: w.link})
-				time.Sleep(25 * time.Second)
+				pass(25 * time.Second)
 				tt.touch(w.server)
-				time.Sleep(time.Minute)
+				pass(time.Minute)
 				l := w.server.Lease(ns, "node-a")
 				if age := time.Since(l.Spec.RenewTime.Time); age > 11*time.Second {
 					t.Errorf("the Lease is %s old", age)
@@ -276,24 +277,24 @@ func TestOwnerOfALease(t *testing.T) {
 				return n.UID, nil
 			},
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if l := w.server.Lease(ns, "node-a"); l != nil {
 			t.Fatalf("the Lease was created before its Node: %v", l)
 		}
 		w.server.SetNode("node-a", func(*corev1.Node) {})
-		time.Sleep(8 * time.Second)
+		pass(8 * time.Second)
 		if !w.server.Owned(ns, "node-a") {
 			t.Fatal("the Lease was not created with its owner soon after the Node")
 		}
 
 		// The Node goes, and takes the Lease with it; later there is a new one.
 		w.server.DeleteNode("node-a")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if l := w.server.Lease(ns, "node-a"); l != nil {
 			t.Fatalf("the Lease was created again before its Node: %v", l)
 		}
 		w.server.SetNode("node-a", func(*corev1.Node) {})
-		time.Sleep(8 * time.Second)
+		pass(8 * time.Second)
 		if !w.server.Owned(ns, "node-a") {
 			t.Fatal("the Lease does not belong to the new Node")
 		}
@@ -317,13 +318,13 @@ func TestOwnerIsAddedToALeaseThatExists(t *testing.T) {
 					}
 					return w.server.NodeUID("node-a"), nil
 				}})
-				time.Sleep(30 * time.Second)
+				pass(30 * time.Second)
 				if n := len(w.server.Writes()); n < 3 {
 					t.Fatalf("%d renewals in 30 s: the Lease waits for its owner", n)
 				}
 				w.server.SetNode("node-a", func(*corev1.Node) {})
 				registered.Store(true)
-				time.Sleep(22 * time.Second)
+				pass(22 * time.Second)
 				if l := w.server.Lease(ns, "node-a"); !w.server.Owned(ns, "node-a") || len(l.OwnerReferences) != 1 {
 					t.Errorf("owners %v, want the Node alone", l.OwnerReferences)
 				}
@@ -341,7 +342,7 @@ func TestLookupOfTheOwnerDoesNotDelayRenewals(t *testing.T) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}})
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if gap := largestGap(d.start, w.server.Writes()); gap > 11*time.Second {
 			t.Errorf("largest gap %s", gap)
 		}
@@ -366,7 +367,7 @@ func TestClockOfTheServer(t *testing.T) {
 		var got []string
 		for _, by := range []time.Duration{0, time.Minute, -time.Hour, 4 * time.Second, 0} {
 			ahead(by)
-			time.Sleep(22 * time.Second)
+			pass(22 * time.Second)
 			renewals, _ := d.all()
 			got = append(got, fmt.Sprintf("%s: %s", by, renewals[len(renewals)-1].Skew.Round(2*time.Second)))
 		}
@@ -403,9 +404,9 @@ func TestSlowServerIsGivenTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, http1())
 		d := keep(t, w.client.Leases(lease.DefaultNamespace), lease.Config{Link: w.link})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		w.set(func(w *world) { w.fault = slow(9 * time.Second) })
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if gap := largestGap(d.start, w.server.Writes()); gap >= 40*time.Second {
 			t.Errorf("largest gap %s", gap)
 		}
@@ -417,7 +418,7 @@ func TestServerThatAsksForPatience(t *testing.T) {
 		w := newWorld(t, http1())
 		busy := client{Leases: w.client.Leases(lease.DefaultNamespace), err: apierrors.NewTooManyRequests("busy", 8)}
 		d := keep(t, busy, lease.Config{})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		_, failures := d.all()
 		if n := len(failures); n < 6 || n > 9 {
 			t.Errorf("%d attempts in a minute, want one every 8 s", n)
@@ -440,7 +441,7 @@ func TestServerThatIsDownIsNotFlooded(t *testing.T) {
 		w := newWorld(t, http1())
 		w.set(func(w *world) { w.refuse = true })
 		d := keep(t, w.client.Leases(lease.DefaultNamespace), lease.Config{Link: w.link})
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		_, failures := d.all()
 		if n := len(failures); n < 120 || n > 260 {
 			t.Errorf("%d attempts in 10 minutes, want one every 2.5 to 5 s", n)

@@ -35,7 +35,7 @@ type world struct {
 }
 
 // newWorld starts a server; it ends with the test.
-func newWorld(t testing.TB, protocols *http.Protocols) *world {
+func newWorld(t *testing.T, protocols *http.Protocols) *world {
 	t.Helper()
 	w := &world{server: leasetest.New(), accept: make(chan net.Conn), closed: make(chan struct{})}
 	srv := &http.Server{Handler: http.HandlerFunc(w.serve), Protocols: protocols}
@@ -183,7 +183,7 @@ func (p *pipe) Close() error {
 }
 
 // keep runs a Keeper until the test ends, and collects what it tells.
-func keep(t testing.TB, c lease.Client, cfg lease.Config) *diary {
+func keep(t *testing.T, c lease.Client, cfg lease.Config) *diary {
 	t.Helper()
 	d := &diary{start: time.Now()}
 	cfg.Name = "node-a"
@@ -244,3 +244,6 @@ func largestGap(start time.Time, writes []leasetest.Write) time.Duration {
 	}
 	return max(gap, time.Since(last))
 }
+
+// pass lets fake time pass.
+func pass(d time.Duration) { <-time.After(d) }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,14 +54,22 @@ func (c Client) Leases(namespace string) Leases {
 // Nodes returns the Nodes.
 func (c Client) Nodes() Nodes { return Nodes{client: c} }
 
+// call is a request: what is asked for, and what is sent.
+type call struct {
+	method, path, contentType string
+	body                      []byte
+}
+
+func (r call) String() string { return r.method + " " + r.path }
+
 // do sends one request. An answer that is no success is the error of its Status.
-func (c Client) do(ctx context.Context, method, path, contentType string, body []byte, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
+func (c Client) do(ctx context.Context, r call, into any) error {
+	req, err := http.NewRequestWithContext(ctx, r.method, c.Base+r.path, bytes.NewReader(r.body))
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return fmt.Errorf("%s: %w", r, err)
 	}
-	if len(body) > 0 {
-		req.Header.Set("Content-Type", contentType)
+	if len(r.body) > 0 {
+		req.Header.Set("Content-Type", r.contentType)
 	}
 	client := c.HTTP
 	if client == nil {
@@ -72,24 +81,24 @@ func (c Client) do(ctx context.Context, method, path, contentType string, body [
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("%s %s: read the answer: %w", method, path, err)
+		return fmt.Errorf("%s: read the answer: %w", r, err)
 	}
 	if resp.StatusCode >= http.StatusMultipleChoices {
-		return failure(method, path, resp.StatusCode, data)
+		return failure(r, resp.StatusCode, data)
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("%s %s: decode the answer: %w", method, path, err)
+		return fmt.Errorf("%s: decode the answer: %w", r, err)
 	}
 	return nil
 }
 
 // failure returns the error that an answer stands for.
-func failure(method, path string, code int, data []byte) error {
+func failure(r call, code int, data []byte) error {
 	status := metav1.Status{}
 	if json.Unmarshal(data, &status) == nil && status.Status == metav1.StatusFailure {
 		return apierrors.FromObject(&status)
 	}
-	return fmt.Errorf("%s %s: the server answered %d: %.200s", method, path, code, data)
+	return fmt.Errorf("%s: the server answered %d: %.200s", r, code, data)
 }
 
 // send encodes an object and sends it.
@@ -98,7 +107,7 @@ func (c Client) send(ctx context.Context, method, path string, object, into any)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	return c.do(ctx, method, path, "application/json", data, into)
+	return c.do(ctx, call{method, path, "application/json", data}, into)
 }
 
 // Leases is the API of the Leases of one namespace. It has the methods that lease.Client
@@ -111,7 +120,7 @@ type Leases struct {
 // Get returns a Lease.
 func (l Leases) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
 	got := &coordinationv1.Lease{}
-	if err := l.client.do(ctx, http.MethodGet, l.path+"/"+url.PathEscape(name), "", nil, got); err != nil {
+	if err := l.client.do(ctx, call{method: http.MethodGet, path: l.path + "/" + url.PathEscape(name)}, got); err != nil {
 		return nil, err
 	}
 	return got, nil
@@ -147,7 +156,7 @@ func (n Nodes) Get(ctx context.Context, name string, opts metav1.GetOptions) (*c
 		path += "?resourceVersion=" + url.QueryEscape(opts.ResourceVersion)
 	}
 	got := &corev1.Node{}
-	if err := n.client.do(ctx, http.MethodGet, path, "", nil, got); err != nil {
+	if err := n.client.do(ctx, call{method: http.MethodGet, path: path}, got); err != nil {
 		return nil, err
 	}
 	return got, nil
@@ -163,13 +172,12 @@ func (n Nodes) Create(ctx context.Context, node *corev1.Node, _ metav1.CreateOpt
 }
 
 // Patch changes a Node, or its subresource.
+//
+//nolint:revive // the signature is client-go's
 func (n Nodes) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string) (*corev1.Node, error) {
-	path := nodesPath + "/" + url.PathEscape(name)
-	for _, s := range subresources {
-		path += "/" + s
-	}
+	path := strings.Join(append([]string{nodesPath, url.PathEscape(name)}, subresources...), "/")
 	got := &corev1.Node{}
-	if err := n.client.do(ctx, http.MethodPatch, path, string(kind), data, got); err != nil {
+	if err := n.client.do(ctx, call{http.MethodPatch, path, string(kind), data}, got); err != nil {
 		return nil, err
 	}
 	return got, nil

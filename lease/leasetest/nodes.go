@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-var nodeResource = schema.GroupResource{Resource: "nodes"}
+func nodeResource() schema.GroupResource { return schema.GroupResource{Resource: "nodes"} }
 
 func (s *Server) getNode(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	n, ok := s.nodes[name]
 	if !ok {
-		return nil, apierrors.NewNotFound(nodeResource, name)
+		return nil, apierrors.NewNotFound(nodeResource(), name)
 	}
 	return n, nil
 }
@@ -27,7 +27,7 @@ func (s *Server) createNode(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if _, ok := s.nodes[n.Name]; ok {
-		return nil, apierrors.NewAlreadyExists(nodeResource, n.Name)
+		return nil, apierrors.NewAlreadyExists(nodeResource(), n.Name)
 	}
 	s.meta(&n.ObjectMeta)
 	s.nodes[n.Name] = n
@@ -46,7 +46,7 @@ func (s *Server) patchNode(r *http.Request) (any, error) {
 	}
 	old, ok := s.nodes[name]
 	if !ok {
-		return nil, apierrors.NewNotFound(nodeResource, name)
+		return nil, apierrors.NewNotFound(nodeResource(), name)
 	}
 	if _, ok := patch["spec"]; ok {
 		return nil, apierrors.NewBadRequest("the patch of the status changes the spec")
@@ -56,7 +56,7 @@ func (s *Server) patchNode(r *http.Request) (any, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	if changed.UID != old.UID {
-		return nil, apierrors.NewConflict(nodeResource, name, errUID)
+		return nil, apierrors.NewConflict(nodeResource(), name, errUID)
 	}
 	s.written(&changed.ObjectMeta)
 	s.nodes[name] = changed

@@ -85,7 +85,7 @@ func statusOf(errs ...error) metav1.Status {
 		if err == nil {
 			continue
 		}
-		if status, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // made here, never wrapped
+		if status, ok := err.(apierrors.APIStatus); ok {
 			return status.Status()
 		}
 		return apierrors.NewInternalError(err).Status()
@@ -118,7 +118,9 @@ func decode(r *http.Request, into any) error {
 	return nil
 }
 
-var leaseResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+func leaseResource() schema.GroupResource {
+	return schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+}
 
 func leaseKey(r *http.Request, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.PathValue("namespace"), Name: name}
@@ -128,7 +130,7 @@ func (s *Server) getLease(r *http.Request) (any, error) {
 	key := leaseKey(r, r.PathValue("name"))
 	l, ok := s.leases[key]
 	if !ok {
-		return nil, apierrors.NewNotFound(leaseResource, key.Name)
+		return nil, apierrors.NewNotFound(leaseResource(), key.Name)
 	}
 	return l, nil
 }
@@ -140,7 +142,7 @@ func (s *Server) createLease(r *http.Request) (any, error) {
 	}
 	key := leaseKey(r, l.Name)
 	if _, ok := s.leases[key]; ok {
-		return nil, apierrors.NewAlreadyExists(leaseResource, key.Name)
+		return nil, apierrors.NewAlreadyExists(leaseResource(), key.Name)
 	}
 	l.Namespace = key.Namespace
 	s.meta(&l.ObjectMeta)
@@ -155,10 +157,10 @@ func (s *Server) updateLease(r *http.Request) (any, error) {
 	}
 	old, ok := s.leases[key]
 	if !ok || l.UID != "" && l.UID != old.UID {
-		return nil, apierrors.NewNotFound(leaseResource, key.Name)
+		return nil, apierrors.NewNotFound(leaseResource(), key.Name)
 	}
 	if l.ResourceVersion != "" && l.ResourceVersion != old.ResourceVersion {
-		return nil, apierrors.NewConflict(leaseResource, key.Name, fmt.Errorf("it has version %s, the update is of %s", old.ResourceVersion, l.ResourceVersion))
+		return nil, apierrors.NewConflict(leaseResource(), key.Name, fmt.Errorf("it has version %s, the update is of %s", old.ResourceVersion, l.ResourceVersion))
 	}
 	l.UID, l.CreationTimestamp = old.UID, old.CreationTimestamp
 	s.written(&l.ObjectMeta)

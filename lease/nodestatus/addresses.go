@@ -196,7 +196,7 @@ func (ThisHost) Source(ipv6 bool) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("this machine has no default route: %w", err)
 	}
-	defer conn.Close() //nolint:errcheck // nothing was sent
+	defer conn.Close()
 	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	if err != nil {
 		return netip.Addr{}, err

@@ -2,6 +2,7 @@ package nodestatus
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func readiness(n *corev1.Node, f Facts) (corev1.ConditionStatus, text) {
 		}
 	}
 	if len(missing) > 0 {
-		reasons = append(reasons[:len(reasons):len(reasons)], "missing node capacity for resources: "+strings.Join(missing, ", "))
+		reasons = append(slices.Clip(reasons), "missing node capacity for resources: "+strings.Join(missing, ", "))
 	}
 	if len(reasons) == 0 {
 		return corev1.ConditionTrue, text{"KubeletReady", "kubelet is posting ready status", "NodeReady"}

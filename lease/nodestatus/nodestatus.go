@@ -138,9 +138,14 @@ func (c Config) validate() (Config, error) {
 // noPressure is a machine that has enough of everything.
 type noPressure struct{}
 
+// MemoryPressure implements Pressures.
 func (noPressure) MemoryPressure() bool { return false }
-func (noPressure) DiskPressure() bool   { return false }
-func (noPressure) PIDPressure() bool    { return false }
+
+// DiskPressure implements Pressures.
+func (noPressure) DiskPressure() bool { return false }
+
+// PIDPressure implements Pressures.
+func (noPressure) PIDPressure() bool { return false }
 
 // Reporter keeps the status of one Node. Make one with New.
 type Reporter struct {

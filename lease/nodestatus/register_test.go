@@ -81,11 +81,13 @@ func TestReconcileOfANodeThatExists(t *testing.T) {
 			},
 		},
 		{
-			"volumes are attached from here", nodestatus.Registration{Hostname: "other"},
+			"volumes are attached from here",
+			nodestatus.Registration{Hostname: "other"},
 			func(n *corev1.Node) { n.Annotations = map[string]string{"a": "b"} },
 		},
 		{
-			"devices were forgotten", nodestatus.Registration{Hostname: "other", ControllerAttach: true, ResetDevices: true},
+			"devices were forgotten",
+			nodestatus.Registration{Hostname: "other", ControllerAttach: true, ResetDevices: true},
 			func(n *corev1.Node) {
 				zero := *resource.NewQuantity(0, resource.DecimalSI)
 				n.Status.Capacity["example.com/dongle"], n.Status.Allocatable["example.com/dongle"] = zero, zero

@@ -147,12 +147,12 @@ func TestNodeIsRegisteredWithItsStatus(t *testing.T) {
 func TestReadyIsReportedAtOnceAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(b *bench, _ *nodestatus.Config) { b.reasons = []string{"starting"} })
-		time.Sleep(3 * time.Second)
+		pass(3 * time.Second)
 		if c := b.ready(); c == nil || c.Status != corev1.ConditionFalse || c.Message != "starting" {
 			t.Fatalf("Ready is %v, want False: starting", c)
 		}
 		b.set(func(b *bench) { b.reasons = nil })
-		time.Sleep(150 * time.Millisecond)
+		pass(150 * time.Millisecond)
 		if c := b.ready(); c.Status != corev1.ConditionTrue {
 			t.Errorf("Ready is %v 150 ms after the node is", c)
 		}
@@ -163,12 +163,12 @@ func TestReadyIsReportedAtOnceAtTheStart(t *testing.T) {
 func TestServerThatRefusesTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(b *bench, _ *nodestatus.Config) { b.refuse = true })
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if n := b.count(http.MethodPost); n < 40 || n > 80 {
 			t.Errorf("%d attempts in two minutes, want five every 10 s", n)
 		}
 		b.set(func(b *bench) { b.refuse = false })
-		time.Sleep(8 * time.Second)
+		pass(8 * time.Second)
 		if c := b.ready(); c == nil || c.Status != corev1.ConditionTrue {
 			t.Errorf("Ready is %v 8 s after the server takes the Node", c)
 		}
@@ -178,13 +178,13 @@ func TestServerThatRefusesTheNode(t *testing.T) {
 func TestUnchangedStatusIsSentEveryFiveMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		b.count("")
 		start := time.Now()
 		var heartbeats []time.Duration
 		last := b.ready().LastHeartbeatTime.Time
 		for range 3600 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if h := b.ready().LastHeartbeatTime.Time; !h.Equal(last) {
 				heartbeats = append(heartbeats, h.Sub(start))
 				last = h
@@ -202,10 +202,10 @@ func TestUnchangedStatusIsSentEveryFiveMinutes(t *testing.T) {
 func TestChangesAreReportedWithinAPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		b.set(func(b *bench) { b.reasons = []string{"container runtime is down"} })
 		at := time.Now()
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		c := b.ready()
 		if c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" || c.Message != "container runtime is down" {
 			t.Errorf("Ready is %v", c)
@@ -215,7 +215,7 @@ func TestChangesAreReportedWithinAPeriod(t *testing.T) {
 		}
 		// Later reports do not move the time of the transition.
 		moved := c.LastTransitionTime
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if c := b.ready(); c.LastTransitionTime != moved {
 			t.Errorf("the transition moved from %s to %s", moved, c.LastTransitionTime)
 		}
@@ -237,9 +237,9 @@ func TestChangesAreReportedWithinAPeriod(t *testing.T) {
 func TestServerThatWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		b.set(func(b *bench) { b.down = true })
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		// Meanwhile the control plane gave the node up.
 		b.server.SetNode("node-a", func(n *corev1.Node) {
 			for i := range n.Status.Conditions {
@@ -249,7 +249,7 @@ func TestServerThatWasAway(t *testing.T) {
 			}
 		})
 		b.set(func(b *bench) { b.down = false; b.events = nil })
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		if c := b.ready(); c.Status != corev1.ConditionTrue || c.Message != "kubelet is posting ready status" {
 			t.Errorf("Ready is %v 25 s after the server is back", c)
 		}
@@ -267,10 +267,10 @@ func TestServerThatWasAway(t *testing.T) {
 func TestNodeThatIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ *bench, c *nodestatus.Config) { c.Registration.Labels = map[string]string{"zone": "b"} })
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		before := b.server.NodeUID("node-a")
 		b.server.DeleteNode("node-a")
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		n := b.server.Node("node-a")
 		if n == nil || n.UID == before || n.Labels["zone"] != "b" {
 			t.Fatalf("Node after its deletion: %v", n)
@@ -287,10 +287,10 @@ func TestNodeThatIsDeleted(t *testing.T) {
 func TestNodeThatIsDeletedWhileTheMachineGoesDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		b.set(func(b *bench) { b.facts.GoingDown = true })
 		b.server.DeleteNode("node-a")
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		if n := b.server.Node("node-a"); n != nil {
 			t.Errorf("registered again while going down: %v", n)
 		}
@@ -305,12 +305,12 @@ func TestNodeThatIsDeletedWhileTheMachineGoesDown(t *testing.T) {
 func TestNodeThatOthersRegister(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ *bench, c *nodestatus.Config) { c.Registration = nil })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := b.server.Node("node-a"); n != nil {
 			t.Fatalf("registered all the same: %v", n)
 		}
 		b.server.SetNode("node-a", func(n *corev1.Node) { n.Labels = map[string]string{"by": "other"} })
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		if c := b.ready(); c == nil || c.Status != corev1.ConditionTrue {
 			t.Errorf("Ready is %v", c)
 		}
@@ -330,7 +330,7 @@ func TestNodeThatExistsIsReconciledOnce(t *testing.T) {
 				n.Spec.Taints = []corev1.Taint{{Key: "old", Effect: "NoSchedule"}}
 			})
 		})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		n := b.server.Node("node-a")
 		if n.Labels["kubernetes.io/hostname"] != "node-a" || n.Labels["team"] != "x" || len(n.Annotations) != 1 {
 			t.Errorf("labels %v, annotations %v", n.Labels, n.Annotations)
@@ -340,7 +340,7 @@ func TestNodeThatExistsIsReconciledOnce(t *testing.T) {
 		}
 		// What is changed later is up to whoever changes it.
 		b.server.SetNode("node-a", func(n *corev1.Node) { n.Labels["kubernetes.io/hostname"] = "mine" })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if got := b.server.Node("node-a").Labels["kubernetes.io/hostname"]; got != "mine" {
 			t.Errorf("hostname %q, want it left alone", got)
 		}
@@ -350,16 +350,16 @@ func TestNodeThatExistsIsReconciledOnce(t *testing.T) {
 func TestEventsComeAfterTheServerHasTheStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		b.set(func(b *bench) { b.events, b.refuse, b.reasons = nil, true, []string{"x"} })
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		b.set(func(b *bench) {
 			if len(b.events) > 0 {
 				t.Errorf("events %v of a status that the server does not have", b.events)
 			}
 			b.refuse = false
 		})
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		b.set(func(b *bench) {
 			if diff := cmp.Diff([]string{"NodeNotReady"}, b.events); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
@@ -371,11 +371,11 @@ func TestEventsComeAfterTheServerHasTheStatus(t *testing.T) {
 func TestCordonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		time.Sleep(15 * time.Second)
+		pass(15 * time.Second)
 		b.set(func(b *bench) { b.events = nil })
 		for _, cordoned := range []bool{true, false} {
 			b.server.SetNode("node-a", func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
-			time.Sleep(11 * time.Second)
+			pass(11 * time.Second)
 		}
 		b.set(func(b *bench) {
 			if diff := cmp.Diff([]string{"NodeNotSchedulable", "NodeSchedulable"}, b.events); diff != "" {
@@ -400,9 +400,9 @@ func TestFactsThatCannotBeCollectedLeaveTheRest(t *testing.T) {
 				return facts, nil
 			}
 		})
-		time.Sleep(15 * time.Second)
+		pass(15 * time.Second)
 		b.set(func(b *bench) { hang, b.reasons = true, []string{"container runtime is down"} })
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		n := b.server.Node("node-a")
 		if c := b.ready(); c.Status != corev1.ConditionFalse || c.Message != "container runtime is down" {
 			t.Errorf("Ready is %v", c)
@@ -427,11 +427,13 @@ func TestNewRefusesWrongConfigs(t *testing.T) {
 		{"no facts", client, nodestatus.Config{Name: "a"}, "nodestatus: Config.Facts is nil, want what collects the node's facts"},
 		{"period", client, nodestatus.Config{Name: "a", Facts: facts, Period: -1}, "nodestatus: Config.Period is -1ns, must not be negative"},
 		{
-			"label", client, nodestatus.Config{Name: "a", Facts: facts, Registration: &nodestatus.Registration{Labels: map[string]string{"a": "b c"}}},
+			"label", client,
+			nodestatus.Config{Name: "a", Facts: facts, Registration: &nodestatus.Registration{Labels: map[string]string{"a": "b c"}}},
 			`nodestatus: Config.Registration: label a=b c: value "b c": `,
 		},
 		{
-			"taint", client, nodestatus.Config{Name: "a", Facts: facts, Registration: &nodestatus.Registration{Taints: []corev1.Taint{{Key: "a"}}}},
+			"taint", client,
+			nodestatus.Config{Name: "a", Facts: facts, Registration: &nodestatus.Registration{Taints: []corev1.Taint{{Key: "a"}}}},
 			`nodestatus: Config.Registration: taint "a": effect "", want `,
 		},
 	}
@@ -444,3 +446,6 @@ func TestNewRefusesWrongConfigs(t *testing.T) {
 		})
 	}
 }
+
+// pass lets fake time pass.
+func pass(d time.Duration) { <-time.After(d) }

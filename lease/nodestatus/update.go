@@ -95,7 +95,7 @@ func setInfo(n *corev1.Node, info corev1.NodeSystemInfo) []Event {
 	n.Status.NodeInfo = info
 	n.Status.NodeInfo.OperatingSystem = goruntime.GOOS
 	n.Status.NodeInfo.Architecture = goruntime.GOARCH
-	n.Status.NodeInfo.KubeProxyVersion = "" // deprecated; KEP-4004 clears it
+	n.Status.NodeInfo.KubeProxyVersion = "" //nolint:staticcheck // deprecated: KEP-4004 has kubelets clear it
 	if swap := info.Swap; swap != nil && (swap.Capacity == nil || *swap.Capacity == 0) {
 		n.Status.NodeInfo.Swap = nil // the API has no machine with swap of size 0
 	}

@@ -65,7 +65,8 @@ func TestConditionsFlip(t *testing.T) {
 			corev1.NodeCondition{
 				Type: "Ready", Status: "True", Reason: "KubeletReady", Message: "kubelet is posting ready status",
 				LastHeartbeatTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(start),
-			}, nil,
+			},
+			nil,
 		},
 		{
 			"not ready", facts.NotReady("container runtime is down", "network state unknown", "container runtime is down"), "Ready",
@@ -181,14 +182,14 @@ func TestUnknownFactsStayAsTheyWere(t *testing.T) {
 func TestRebootIsTold(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
 	n.Status.NodeInfo.BootID = "one"
-	n.Status.NodeInfo.KubeProxyVersion = "v1"
+	n.Status.NodeInfo.KubeProxyVersion = "v1" //nolint:staticcheck // it is to be cleared
 	facts := nodestatus.Facts{Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{BootID: "two"}}}
 	got, events := nodestatus.Update(n, facts, time.Now())
 	want := nodestatus.Event{Type: "Warning", Reason: "Rebooted", Message: "Node node-a has been rebooted, boot id: two"}
 	if len(events) == 0 || events[0] != want {
 		t.Errorf("events %v, want first %v", events, want)
 	}
-	if v := got.Status.NodeInfo.KubeProxyVersion; v != "" {
+	if v := got.Status.NodeInfo.KubeProxyVersion; v != "" { //nolint:staticcheck // it is to be cleared
 		t.Errorf("kubeProxyVersion %q, want it cleared", v)
 	}
 	if _, events = nodestatus.Update(got, facts, time.Now()); len(events) > 0 {

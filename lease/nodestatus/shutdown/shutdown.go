@@ -23,6 +23,7 @@ type Source interface {
 	Release() error
 }
 
+// What the kubelet says of pods that a shutdown meets.
 const (
 	// PodReason and PodMessage are what the status of a pod says that ended because the
 	// machine went down, in the kubelet's words. Its condition DisruptionTarget has the

@@ -93,7 +93,7 @@ func TestPodsEndByGroups(t *testing.T) {
 		m, d := manage(t, trigger, []*corev1.Pod{pod("dns", 2_000_000_000, 5), pod("slow", 0, 60), pod("web", 0, 3)},
 			map[string]time.Duration{"dns": 2 * time.Second, "slow": time.Minute, "web": time.Second},
 			func(c *shutdown.Config) { c.StateFile = state })
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if m.Down() {
 			t.Error("down before anybody said so")
 		}
@@ -153,13 +153,13 @@ func TestShutdownIsCalledOff(t *testing.T) {
 		m, d := manage(t, trigger, []*corev1.Pod{pod("web", 0, 60), pod("dns", 2_000_000_000, 5)},
 			map[string]time.Duration{"web": time.Minute, "dns": time.Second}, nil)
 		trigger.Pull()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		trigger.Cancel()
 		synctest.Wait()
 		if m.Down() {
 			t.Error("still down")
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		select {
 		case <-trigger.Released():
 			t.Error("released")
@@ -234,7 +234,8 @@ func TestNewRefusesWrongConfigs(t *testing.T) {
 		{"no pods", shutdown.NewTrigger(), shutdown.Config{Periods: periods, Kill: kill}, "shutdown: Config.Pods is nil"},
 		{"no kill", shutdown.NewTrigger(), shutdown.Config{Periods: periods, Pods: pods}, "shutdown: Config.Kill is nil"},
 		{
-			"negative", shutdown.NewTrigger(), shutdown.Config{Periods: []shutdown.Period{{1, -1}}, Pods: pods, Kill: kill},
+			"negative", shutdown.NewTrigger(),
+			shutdown.Config{Periods: []shutdown.Period{{1, -1}}, Pods: pods, Kill: kill},
 			"shutdown: the period of priority 1 is -1ns, must not be negative",
 		},
 	}
@@ -247,3 +248,6 @@ func TestNewRefusesWrongConfigs(t *testing.T) {
 		})
 	}
 }
+
+// pass lets fake time pass.
+func pass(d time.Duration) { <-time.After(d) }
