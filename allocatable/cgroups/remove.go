@@ -64,6 +64,51 @@ func (t *Tree) removePod(uid types.UID) error {
 	return errors.Join(errs...)
 }
 
+// CollectPod removes the groups of a pod if nothing runs in any of them. Groups that
+// are in use stay, which is no error: it is for pods of which nobody knows whose they
+// are.
+func (t *Tree) CollectPod(uid types.UID) error {
+	if !isElement(uid) {
+		return nil
+	}
+	var dirs []string
+	for i := range t.cfg.Mounts {
+		for _, group := range t.places(uid) {
+			if dir := t.cfg.Mounts[i].dir(group); exists(dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	for _, dir := range dirs {
+		if used, err := inUse(dir); used || err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, dir := range dirs {
+		if err := removeAll(dir); err != nil && !errors.Is(err, unix.EBUSY) {
+			errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// inUse reports whether there is a process in a group or below it.
+func inUse(dir string) (bool, error) {
+	used := false
+	err := filepath.WalkDir(dir, func(at string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return ignoreGone(err)
+		}
+		pids, err := processes(at)
+		if used = used || len(pids) > 0; used {
+			return fs.SkipAll
+		}
+		return err
+	})
+	return used, err
+}
+
 // removeAll removes a group and those below it, deepest first, without waiting.
 func removeAll(dir string) error {
 	entries, err := os.ReadDir(dir)

@@ -223,7 +223,7 @@ func exists(dir string) bool {
 }
 
 // Pods returns the UIDs of all pods that have a group in any hierarchy, sorted. Those
-// nobody wants any more are for [Tree.RemovePod].
+// nobody wants any more are for [Tree.CollectPod].
 func (t *Tree) Pods() ([]types.UID, error) {
 	found := map[types.UID]bool{}
 	for i := range t.cfg.Mounts {

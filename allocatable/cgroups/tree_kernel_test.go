@@ -124,6 +124,12 @@ func TestKernelWhatIsLeftIsKilledAndRemoved(t *testing.T) {
 	remove(t, tree, pod.UID)
 	cmd := join(t, mounts, tree.Parent(pod), "hold 1")
 	start(t, cmd, "ate")
+	if err := tree.CollectPod(pod.UID); err != nil {
+		t.Errorf("CollectPod: %v", err)
+	}
+	if left, err := tree.Pods(); err != nil || len(left) != 1 {
+		t.Errorf("CollectPod removed a group that is in use: %v (%v)", left, err)
+	}
 	if err := tree.StarvePod(t.Context(), pod.UID); err != nil {
 		t.Errorf("StarvePod: %v", err)
 	}
@@ -141,6 +147,24 @@ func TestKernelWhatIsLeftIsKilledAndRemoved(t *testing.T) {
 	}
 	if err := tree.RemovePod(t.Context(), pod.UID); err != nil {
 		t.Errorf("removed a second time: %v", err)
+	}
+}
+
+func TestKernelEmptyGroupsAreCollected(t *testing.T) {
+	tree, mounts := kernelTree(t, cgroups.Rules{})
+	pod := newPod("u4", corev1.PodQOSBurstable, amounts("cpu", "1"), nil)
+	if err := tree.EnsurePod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, tree, pod.UID)
+	if out, err := join(t, mounts, tree.Parent(pod), "eat 1").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := tree.CollectPod(pod.UID); err != nil {
+		t.Error(err)
+	}
+	if left, err := tree.Pods(); err != nil || len(left) > 0 {
+		t.Errorf("pods %v are left (%v), want none", left, err)
 	}
 }
 

@@ -64,6 +64,9 @@ type evaluation struct {
 // first, then single ones in order. A value may refer to those before it and to those
 // of Services, and the later of two with one name wins.
 func newEnvironment(pod *corev1.Pod, c *corev1.Container, node *Node, run *Run) (*environment, error) {
+	if err := run.References.NotYet; err != nil {
+		return nil, err
+	}
 	env := &environment{at: make(map[string]int, len(c.Env)), services: serviceVariables(pod, run.References.Services)}
 	ev := evaluation{pod: pod, c: c, node: node, run: run}
 	for i := range c.EnvFrom {

@@ -166,6 +166,15 @@ func TestVariablesFromServices(t *testing.T) {
 	}
 }
 
+// TestVariablesWaitForServices: a container does not start without the variables of
+// Services only because nobody has looked for them yet.
+func TestVariablesWaitForServices(t *testing.T) {
+	why := errors.New("services have not yet been read at least once, cannot construct envvars")
+	if _, err := variables(t, web(), podspec.Run{References: podspec.References{NotYet: why}}); !errors.Is(err, why) {
+		t.Errorf("error is %v, want %v", err, why)
+	}
+}
+
 func TestVariablesFromResources(t *testing.T) {
 	ref := func(container, name, divisor string) *corev1.EnvVarSource {
 		r := &corev1.ResourceFieldSelector{ContainerName: container, Resource: name}

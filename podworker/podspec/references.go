@@ -17,6 +17,9 @@ type References struct {
 	Services []*corev1.Service
 	// Files reads files that an init container left in a volume.
 	Files Files
+	// NotYet says why it is not known yet what there is, as before Services were read
+	// for the first time; [Container] fails with it. nil: it is known.
+	NotYet error
 }
 
 // Objects finds the objects a pod refers to, in the pod's namespace. An object that
