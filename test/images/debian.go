@@ -103,7 +103,8 @@ func keepDebian(name string) bool {
 }
 
 // appletEntries are links to BusyBox in /bin for each program that it can be and that
-// Debian does not have there: an image of BusyBox has them all.
+// Debian does not have there, for an image of BusyBox has them all; and for top, since
+// Debian's wants a terminal.
 func appletEntries(ctx context.Context, root string) ([]entry, error) {
 	list, err := output(ctx, root, filepath.Join(root, "usr/bin/busybox"), "--list")
 	if err != nil {
@@ -111,7 +112,8 @@ func appletEntries(ctx context.Context, root string) ([]entry, error) {
 	}
 	var entries []entry
 	for name := range strings.FieldsSeq(list) {
-		if _, err := os.Lstat(filepath.Join(root, "usr/bin", name)); errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Lstat(filepath.Join(root, "usr/bin", name))
+		if errors.Is(err, fs.ErrNotExist) || name == "top" {
 			entries = append(entries, entry{name: "usr/bin/" + name, mode: 0o777, target: "busybox"})
 		}
 	}
