@@ -31,7 +31,8 @@ func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Acti
 		delete(r.given.Actuated, a.Resize[i].ID)
 	}
 	if len(errs) == 0 {
-		errs = append(errs, s.ensureCgroup(ctx, pod), s.resizeSandbox(ctx, pod, a.SandboxID))
+		s.resizeSandbox(ctx, pod, a.SandboxID)
+		errs = append(errs, s.ensureCgroup(ctx, pod))
 	}
 	if err := joined(errs); err != nil {
 		r.given.failed(err)
@@ -85,16 +86,15 @@ type resizer interface {
 }
 
 // resizeSandbox tells the runtime. It may not care, and many do not know the call.
-func (s *Syncer) resizeSandbox(ctx context.Context, pod *corev1.Pod, id string) error {
+func (s *Syncer) resizeSandbox(ctx context.Context, pod *corev1.Pod, id string) {
 	rt, ok := s.runtime.(resizer)
 	if !ok {
-		return nil
+		return
 	}
 	overhead, resources := podspec.SandboxResources(pod, &s.cfg.Node)
 	if _, err := rt.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources}); err != nil {
 		s.log.Debug("sandbox not told of a resize", "pod", pod.Namespace+"/"+pod.Name, "err", err)
 	}
-	return nil
 }
 
 // ensureCgroup makes or sets the cgroup of the pod, if that is the agent's work.

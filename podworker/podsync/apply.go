@@ -35,29 +35,34 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 	}
 	errs = append(errs, s.remove(ctx, pod, r, a)...)
 	errs = append(errs, s.resize(ctx, pod, r, a)...)
-	starts := startable(a.Start, stuck)
-	if !a.NewSandbox && len(starts) == 0 {
-		return errs
+	if starts := startable(a.Start, stuck); a.NewSandbox || len(starts) > 0 {
+		errs = append(errs, s.startPod(ctx, pod, r, seen, a, starts)...)
 	}
+	return errs
+}
+
+// startPod makes the sandbox of a plan, if it has one, and starts containers, when it is
+// the turn of the pod.
+func (s *Syncer) startPod(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed, a *Actions, starts []Start) []error {
 	leave, err := s.starts.enter(ctx, pod, &r.turn)
 	if err != nil {
-		return append(errs, err)
+		return []error{err}
 	}
 	defer leave()
-	id := a.SandboxID
+	b := batch{syncer: s, pod: pod, record: r, sandboxID: a.SandboxID, seen: seen}
 	if a.NewSandbox {
-		if id, err = s.runSandbox(ctx, pod, a.Attempt); err != nil {
-			return append(errs, err)
+		if b.sandboxID, err = s.runSandbox(ctx, pod, a.Attempt); err != nil {
+			return []error{err}
 		}
-		if seen, err = s.sandboxRuns(ctx, pod, r); err != nil {
-			return append(errs, err)
+		if b.seen, err = s.sandboxRuns(ctx, pod, r); err != nil {
+			return []error{err}
 		}
 	}
 	if len(starts) == 0 {
-		return errs
+		return nil
 	}
-	b := batch{syncer: s, pod: pod, record: r, sandboxID: id, seen: seen}
-	s.meanwhile(ctx, pod, r, func() { errs = append(errs, b.startAll(ctx, starts)...) })
+	var errs []error
+	s.meanwhile(ctx, pod, r, func() { errs = b.startAll(ctx, starts) })
 	return errs
 }
 

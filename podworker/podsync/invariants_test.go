@@ -86,6 +86,7 @@ type grant struct {
 }
 
 func newHistory(t *testing.T) *history {
+	t.Helper()
 	m := newMachine(t)
 	m.SetLives("i", runtimetest.Exits(time.Second, 0))
 	h := &history{random: &random{machine: m}, pods: map[string]*corev1.Pod{}, ends: map[string]time.Time{}, graces: map[string][]grant{}}
@@ -172,18 +173,30 @@ func (h *history) doTo(pod *corev1.Pod, op trouble) {
 	}
 }
 
+// delete asks for the end of a pod. A longer period than before is told to the agent, but
+// not kept: an API server only makes it shorter.
 func (h *history) delete(pod *corev1.Pod, seconds int64) {
+	h.ending(pod.Name, time.Duration(seconds)*time.Second)
+	h.agent.add(deleted(pod, seconds))
+	if old := pod.DeletionGracePeriodSeconds; old != nil {
+		seconds = min(seconds, *old)
+	}
+	h.pods[pod.Name] = deleted(pod, seconds)
+}
+
+func deleted(pod *corev1.Pod, seconds int64) *corev1.Pod {
 	pod = pod.DeepCopy()
 	at := metav1.NewTime(time.Now().Add(time.Duration(seconds) * time.Second))
 	pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &at, &seconds
-	h.pods[pod.Name] = pod
-	h.ending(pod.Name, time.Duration(seconds)*time.Second)
-	h.agent.add(pod)
+	return pod
 }
 
+// vanish takes a pod out of its source. One that was not deleted ends in its own period.
 func (h *history) vanish(pod *corev1.Pod) {
 	delete(h.pods, pod.Name)
-	h.ending(pod.Name, 30*time.Second)
+	if pod.DeletionTimestamp == nil {
+		h.ending(pod.Name, 30*time.Second)
+	}
 	h.retain()
 }
 

@@ -28,6 +28,16 @@ type record struct {
 	turn uint64
 	// badSandbox is when a sandbox was made that cannot be used; zero after a good one.
 	badSandbox time.Time
+	// restarting is true while every container is removed to start anew.
+	restarting bool
+	// given is what the containers of the pod have of the node.
+	given *given
+	finale
+	progress
+}
+
+// finale is the part of a record that tells of the end of the pod.
+type finale struct {
 	// stopping is when the first attempt to stop the pod that has not succeeded yet
 	// began.
 	stopping time.Time
@@ -35,11 +45,6 @@ type record struct {
 	end, fate podstatus.End
 	// over is true once the pod was cleaned up.
 	over bool
-	// restarting is true while every container is removed to start anew.
-	restarting bool
-	// given is what the containers of the pod have of the node.
-	given *given
-	progress
 }
 
 // progress is the part of a record that changes while a call works in the background

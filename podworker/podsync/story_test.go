@@ -21,11 +21,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/nodekit-go/nodekit/test/story"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
+	"github.com/nodekit-go/nodekit/test/story"
 )
 
 var update = flag.Bool("update", false, "rewrite the stories in testdata")

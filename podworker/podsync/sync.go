@@ -40,8 +40,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	if err := s.check(pod, r); err != nil {
 		return s.refuse(pod, r, seen, err)
 	}
-	left, limited := deadline(pod, r.status, time.Now())
-	if limited && left <= 0 {
+	if left, limited := deadline(pod, r.status, time.Now()); limited && left <= 0 {
 		return s.expire(pod, r), nil
 	}
 	pod, again, err := s.allocate(ctx, pod, r, seen)
@@ -49,10 +48,13 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		return podworker.Outcome{}, err
 	}
 	out, err := s.rounds(ctx, pod, r, seen)
-	if limited && !out.Terminal {
+	if out.Terminal {
+		return out, err
+	}
+	if left, limited := deadline(pod, r.status, time.Now()); limited {
 		out, err = inTime(out, err, left)
 	}
-	if again > 0 && !out.Terminal {
+	if again > 0 {
 		out, err = inTime(out, err, again)
 	}
 	return out, err

@@ -26,8 +26,6 @@ type Event struct {
 }
 
 // ranks orders what happened at the same moment: first what ends, then what begins.
-//
-//nolint:gochecknoglobals // a constant table
 var ranks = []string{"exits", "preStop ends", "postStart ends", "gets TERM", "starts", "postStart", "preStop", "probe"}
 
 func (e *Event) rank() int {
@@ -92,13 +90,14 @@ func (r *Recorder) Happens(who string, number int, what string) {
 
 func (r *Recorder) addLocked(e Event) {
 	if e.Who == "pod" {
-		for i := len(r.events) - 1; i >= 0; i-- {
-			if r.events[i].Who == "pod" {
-				if r.events[i].What == e.What {
-					return
-				}
-				break
+		for _, last := range slices.Backward(r.events) {
+			if last.Who != "pod" {
+				continue
 			}
+			if last.What == e.What {
+				return
+			}
+			break
 		}
 	}
 	r.events = append(r.events, e)

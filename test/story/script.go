@@ -38,7 +38,7 @@ func (s *Story) line(words []string) error {
 		s.Steps = append(s.Steps, Step{At: at, Verb: words[2], Args: words[3:]})
 		return nil
 	case words[0] == "life" && len(words) > 2:
-		for _, run := range strings.Split(strings.Join(words[2:], " "), ";") {
+		for run := range strings.SplitSeq(strings.Join(words[2:], " "), ";") {
 			life, err := parseLife(run)
 			if err != nil {
 				return err
@@ -48,7 +48,7 @@ func (s *Story) line(words []string) error {
 		return nil
 	case words[0] == "probe" && len(words) > 3:
 		p := Probe{Container: words[1], Kind: words[2]}
-		for _, run := range strings.Split(strings.Join(words[3:], " "), ";") {
+		for run := range strings.SplitSeq(strings.Join(words[3:], " "), ";") {
 			f, err := parseFinding(strings.Fields(run))
 			if err != nil {
 				return err
@@ -86,7 +86,7 @@ func parseFinding(words []string) (f Finding, err error) {
 // parseLife reads the phrases of a life.
 func parseLife(text string) (runtimetest.Life, error) {
 	var life runtimetest.Life
-	for _, phrase := range strings.Split(text, ",") {
+	for phrase := range strings.SplitSeq(text, ",") {
 		words := strings.Fields(phrase)
 		if err := addPhrase(&life, words); err != nil {
 			return life, fmt.Errorf("life %q: %w", strings.TrimSpace(phrase), err)
