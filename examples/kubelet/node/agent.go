@@ -16,6 +16,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/events"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
@@ -48,8 +49,10 @@ type helpers struct {
 	objects  *objects
 	// cgroups is nil where the runtime makes those of pods.
 	cgroups *podCgroups
-	// cluster is nil on a node without an API server.
-	cluster *cluster
+	// cluster and services are nil on a node without an API server.
+	cluster  *cluster
+	services *services
+	grants   *grants
 	// watch is told each status; nil: nobody listens.
 	watch func(corev1.PodStatus)
 }
@@ -118,6 +121,10 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.cgroups, err = newPodCgroups(n, n.driver); err != nil {
 		return err
 	}
+	if a.grants, err = newGrants(n, a.runtime); err != nil {
+		return err
+	}
+	a.services = newServices(n.cfg.Client)
 	if a.cluster, err = newCluster(n, a); err != nil {
 		return err
 	}
@@ -125,21 +132,35 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.probing != nil {
 		sync.Prober = a.probing
 	}
-	sync.Can |= n.abilities()
+	sync.Can |= n.abilities(ctx, a.runtime)
 	sync.Parts.Images = a.pictures
 	sync.Parts.PodCgroups = a.cgroups.parts()
-	sync.Parts.References = a.objects.references
+	sync.Parts.Mounts = volume.Mounter{}
+	sync.Parts.Grant = a.grants.of
+	sync.Parts.References = a.references
 	sync.Parts.Acknowledged = a.cluster.acknowledged
 	return nil
 }
 
 // abilities are what is done here for pods beside what podsync does.
-func (n *Node) abilities() podspec.Ability {
-	can := podspec.Scheduling | podspec.Sysctls | podspec.ReferencedObjects
+func (n *Node) abilities(ctx context.Context, rt Runtime) podspec.Ability {
+	can := podspec.Scheduling | podspec.Sysctls | podspec.ReferencedObjects | podspec.UserNamespaces
 	if n.cfg.Client != nil {
-		can |= podspec.PullSecrets
+		can |= podspec.PullSecrets | podspec.RuntimeClasses
+	}
+	if r := n.resources.p.Load(); r != nil && r.machine.AppArmor {
+		can |= podspec.AppArmor
+	}
+	if resp, err := rt.Status(ctx, false); err == nil && resp.GetFeatures().GetSupplementalGroupsPolicy() {
+		can |= podspec.StrictGroups
 	}
 	return can
+}
+
+// references are what the variables of a pod may refer to.
+func (a *agent) references(pod *corev1.Pod) podspec.References {
+	list, err := a.services.list(pod)
+	return podspec.References{Objects: a.objects, Services: list, Files: volume.Mounter{}, NotYet: err}
 }
 
 // run works until ctx ends. The sources start when the runtime has shown what there
@@ -158,7 +179,9 @@ func (a *agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.pool.Run(ctx) })
 	g.Go(func() error { return a.probing.run(ctx) })
 	g.Go(func() error { return a.pictures.run(ctx) })
+	g.Go(func() error { return a.services.run(ctx) })
 	g.Go(func() error { return a.relist(ctx) })
+	g.Go(func() error { return a.listen(ctx) })
 	a.read(ctx, g)
 	return g.Wait()
 }
@@ -273,6 +296,7 @@ func (a *agent) forget(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	a.cluster.forget(uid)
+	a.grants.release(uid)
 	return errors.Join(a.memory.statuses.drop(uid), a.memory.drop(uid))
 }
 

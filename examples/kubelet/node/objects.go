@@ -30,6 +30,8 @@ type objects struct {
 	set staticpods.Set
 }
 
+var _ podspec.Objects = (*objects)(nil)
+
 // newObjects returns the objects of an API server, which is asked until ctx ends; with
 // nil there is none.
 func newObjects(ctx context.Context, client kubernetes.Interface) *objects {
@@ -55,9 +57,6 @@ func (o *objects) replace(set staticpods.Set) {
 	defer o.mu.Unlock()
 	o.set = staticpods.Set{ConfigMaps: set.ConfigMaps, Secrets: set.Secrets}
 }
-
-// references returns what the variables of a pod may refer to.
-func (o *objects) references(*corev1.Pod) podspec.References { return podspec.References{Objects: o} }
 
 // ConfigMap implements podspec.Objects.
 func (o *objects) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {

@@ -84,3 +84,26 @@ func (a *agent) weigh(ctx context.Context) {
 		a.log.Warn("weights of the cgroups of pods were not set", "err", err)
 	}
 }
+
+// sweepCgroups removes empty cgroups of pods that nobody knows any more. Those in use
+// may be another kubelet's.
+func (a *agent) sweepCgroups() {
+	if a.cgroups == nil {
+		return
+	}
+	uids, err := a.cgroups.Pods()
+	if err != nil {
+		a.log.Warn("cgroups of pods that are gone were not searched for", "err", err)
+		return
+	}
+	snap, own := a.snapshot.Load(), a.ownership()
+	for _, uid := range uids {
+		_, known := a.pool.State(uid)
+		if known || a.catalog.wants(uid) || snap.Pods[uid] != nil || a.memory.foreign(uid) && !own.takeOver {
+			continue
+		}
+		if err := a.cgroups.CollectPod(uid); err != nil {
+			a.log.Warn("cgroup of a pod that is gone stays", "uid", string(uid), "err", err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/runtime"
 )
@@ -33,7 +34,7 @@ func (n *Node) Plan(ctx context.Context, pod *corev1.Pod) (podsync.Actions, erro
 	if err != nil {
 		return podsync.Actions{}, err
 	}
-	sync.Can |= n.abilities()
+	sync.Can |= n.abilities(ctx, rt) | podspec.SubPaths | podspec.MemoryVolumes | podspec.PodCgroups
 	sync.Prober = undecided{}
 	s, err := podsync.New(rt, sync)
 	if err != nil {

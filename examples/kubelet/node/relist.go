@@ -124,6 +124,7 @@ func (a *agent) sweep(ctx context.Context) {
 		return
 	}
 	a.sweepStatuses()
+	a.sweepCgroups()
 	left, err := a.syncer.Remains(ctx)
 	if err != nil {
 		a.log.Warn("leftovers of pods were not searched for", "err", err)

@@ -149,6 +149,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		if host, err = thisHost(k); err != nil {
 			return podsync.Config{}, err
 		}
+		describeMachine(host, n.resources.p.Load(), k)
 	}
 	node := *host
 	node.Name, node.Root, node.Instance = n.cfg.Name, n.cfg.Root, instance
@@ -201,7 +202,10 @@ func thisHost(k *kubeletconfig.KubeletConfiguration) (*podspec.Node, error) {
 	if node.Hosts, err = os.ReadFile("/etc/hosts"); ignoreMissing(err) != nil {
 		return nil, fmt.Errorf("read the node's hosts file: %w", err)
 	}
-	if path := k.ResolverConfig; path != nil && *path != "" {
+	if path := k.ResolverConfig; path != nil && *path == "" {
+		none := podspec.NoResolver(node.IPs)
+		node.DNS.Default = &none
+	} else if path != nil {
 		content, err := os.ReadFile(*path)
 		if err != nil {
 			return nil, fmt.Errorf("read resolvConf of the kubelet's configuration: %w", err)
