@@ -31,6 +31,15 @@ type nodeEnvironment struct {
 // suite tells of none before its end.
 const batch = 24
 
+// joinScript puts the shell into the control group $own. With version 2 a group whose
+// children have controllers can hold no process itself, and this one is to be a root.
+const joinScript = `if [ -e "$own/cgroup.controllers" ]; then
+		mkdir -p "$own/programs"
+		echo $$ >"$own/programs/cgroup.procs"
+	else
+		echo $$ >"$own/cgroup.procs"
+	fi`
+
 // viewScript runs a program, $2 and on, in the control group $1 of each hierarchy, and
 // with that one as the root of all it sees, for the suite makes the kubelet move every
 // process of the root. It also hides the tools of a systemd that does not run.
@@ -43,7 +52,7 @@ for hierarchy in /sys/fs/cgroup/*/; do
 	for file in cpuset.mems cpuset.cpus; do
 		[ ! -e "$own/$file" ] || cat "$hierarchy$file" >"$own/$file"
 	done
-	echo $$ >"$own/cgroup.procs"
+	` + joinScript + `
 done
 exec unshare --mount --cgroup --propagation unchanged sh -c '
 	set -e
@@ -220,7 +229,9 @@ pid=$1 group=$2 dir=$3
 export PATH="$4:$PATH"
 shift 4
 for hierarchy in /sys/fs/cgroup/*/; do
-	[ ! -d "$hierarchy$group" ] || echo $$ >"$hierarchy$group/cgroup.procs"
+	own=$hierarchy$group
+	[ -d "$own" ] || continue
+	` + joinScript + `
 done
 exec nsenter --target "$pid" --mount --cgroup unshare --mount --propagation unchanged sh -c '
 	set -e
