@@ -1,0 +1,143 @@
+package proxiertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// Proxy is a service proxy on a World's node.
+type Proxy interface {
+	// Set makes the objects all that the proxy knows, and returns when they are in
+	// force.
+	Set(ctx context.Context, o Objects) error
+}
+
+// Run holds a Backend against the table of packet flows: real connections between
+// network namespaces, of both families and of TCP and UDP. newBackend makes a Backend
+// that programs the network namespace w.NetNS(OurNode), tells pods from others by
+// PodRanges, and lets node ports answer at the node's addresses.
+func Run(t *testing.T, newBackend func(tb testing.TB, w *World) proxier.Backend) {
+	t.Helper()
+	RunProxy(t, func(tb testing.TB, w *World) Proxy {
+		tb.Helper()
+		return newTracked(newBackend(tb, w))
+	})
+}
+
+// RunProxy is Run for a whole proxy, such as a program that watches an API server. Its
+// node is called NodeName.
+func RunProxy(t *testing.T, newProxy func(tb testing.TB, w *World) Proxy) {
+	t.Helper()
+	w := NewWorld(t)
+	p := newProxy(t, w)
+	for _, s := range stories() {
+		t.Run(s.name, func(t *testing.T) {
+			for i, step := range s.steps {
+				if err := p.Set(t.Context(), objectsOf(step.services)); err != nil {
+					t.Fatalf("step %d: %v", i+1, err)
+				}
+				w.check(t, fmt.Sprintf("step %d", i+1), step.services, step.flows)
+			}
+			// Each story starts with nothing.
+			if err := p.Set(t.Context(), Objects{}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// check tries the flows, all at once: a dropped connection takes seconds to tell.
+func (w *World) check(t *testing.T, when string, services []service, flows []flow) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, f := range flows {
+		i := slices.IndexFunc(services, func(s service) bool { return s.number == f.to })
+		for _, family := range families() {
+			to := frontendOf(f.to, f.kind, family)
+			if i >= 0 {
+				to = services[i].frontend(f.kind, family)
+			}
+			for _, protocol := range protocols() {
+				wg.Go(func() {
+					if wrong := w.try(f, family, func() (outcome, error) { return w.connect(f.from, protocol, to) }); wrong != "" {
+						t.Errorf("%s: %s, %s %s to %s: %s", when, f, family, protocol, to, wrong)
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+}
+
+// try connects until every endpoint that is to serve has done so, and returns what is
+// wrong, or nothing.
+func (w *World) try(f flow, family proxier.Family, connect func() (outcome, error)) string {
+	missing := slices.Clone(f.want.among)
+	// Of n endpoints, the odds that one of them stays silent for 25 n connections are
+	// below n·e⁻²⁵.
+	for range max(1, 25*len(f.want.among)) {
+		got, err := connect()
+		if err != nil {
+			return err.Error()
+		}
+		if wrong := f.check(family, got); wrong != "" {
+			return wrong
+		}
+		missing = slices.DeleteFunc(missing, func(h Host) bool { return h.Addr(family) == got.endpoint })
+		if len(missing) == 0 {
+			return ""
+		}
+	}
+	return fmt.Sprintf("never served by %v", missing)
+}
+
+// tracked is a Backend behind a Tracker: the objects' differences reach it as Deltas.
+type tracked struct {
+	backend proxier.Backend
+	tracker *proxier.Tracker
+	known   Objects
+	started bool
+}
+
+func newTracked(b proxier.Backend) *tracked {
+	return &tracked{backend: b, tracker: proxier.NewTracker(proxier.TrackerConfig{Node: proxier.Node{Name: NodeName}})}
+}
+
+// Set implements Proxy.
+func (p *tracked) Set(ctx context.Context, o Objects) error {
+	for _, svc := range p.known.Services {
+		if !slices.ContainsFunc(o.Services, func(s *corev1.Service) bool { return s.Name == svc.Name }) {
+			p.tracker.DeleteService(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+		}
+	}
+	for _, es := range p.known.Slices {
+		if !slices.ContainsFunc(o.Slices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == es.Name }) {
+			p.tracker.DeleteEndpointSlice(types.NamespacedName{Namespace: es.Namespace, Name: es.Name})
+		}
+	}
+	for _, svc := range o.Services {
+		p.tracker.SetService(svc)
+	}
+	for _, es := range o.Slices {
+		p.tracker.SetEndpointSlice(es)
+	}
+	p.known = o
+	d := p.tracker.Delta()
+	if !p.started {
+		p.started = true
+		return p.backend.Reset(ctx, p.tracker.State())
+	}
+	if d.Empty() {
+		return nil
+	}
+	return p.backend.Apply(ctx, d)
+}

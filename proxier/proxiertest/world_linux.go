@@ -1,0 +1,196 @@
+package proxiertest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/internal/netnstest"
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// World is a node among others, each a network namespace:
+//
+//	outside ──────┐        ┌── far-1
+//	client-node ──┤        │
+//	           our-node ───┤
+//	pod-1 ── bridge        │
+//	pod-2 ────┘            └── far-2
+//
+// All pods answer TCP and UDP. It lives until the test ends.
+type World struct {
+	spaces map[Host]*netnstest.NS
+}
+
+// NewWorld makes a World. It needs root and the ip command of iproute2, and skips the
+// test where they cannot be had; with REQUIRE_KERNEL=1 it fails the test instead.
+func NewWorld(tb testing.TB) *World {
+	tb.Helper()
+	w := &World{spaces: map[Host]*netnstest.NS{}}
+	for h := Outside; h <= Far2; h++ {
+		w.spaces[h] = netnstest.New(tb)
+	}
+	node := w.spaces[OurNode]
+	node.Forward(tb)
+	// The tests refuse more often than the kernel would tell.
+	node.Sysctl(tb, "ipv4/icmp_ratelimit", "0")
+	node.Sysctl(tb, "ipv6/icmp/ratelimit", "0")
+	w.link(tb, Outside, "out", "198.51.100.1/24", "2001:db8:f::1/64")
+	w.link(tb, ClientNode, "peer", "10.0.3.1/24", "2001:db8:3::1/64")
+	w.link(tb, Far1, "far1", "10.244.2.1/24", "fd00:244:2::1/64")
+	w.link(tb, Far2, "far2", "10.244.3.1/24", "fd00:244:3::1/64")
+	netnstest.Bridge(tb, netnstest.End{NS: node, Name: "br-pods", Addrs: []string{"10.244.1.1/24", "fd00:244:1::1/64"}})
+	w.pod(tb, Pod1, "vth1")
+	w.pod(tb, Pod2, "vth2")
+	node.IP(tb, "addr", "add", "10.0.0.2/32", "dev", "lo")
+	node.IP(tb, "addr", "add", "2001:db8:1::2/128", "dev", "lo", "nodad")
+	// The node needs some route to virtual addresses, else the kernel refuses before
+	// any hook.
+	node.IP(tb, "route", "add", "default", "via", "198.51.100.7")
+	node.IP(tb, "-6", "route", "add", "default", "via", "2001:db8:f::7")
+	for h := Pod1; h <= Far2; h++ {
+		for _, family := range families() {
+			serve(tb, w.spaces[h], netip.AddrPortFrom(h.Addr(family), targetPort).String())
+		}
+	}
+	return w
+}
+
+// NetNS is the path of the network namespace of a host, as setns(2) takes it from a
+// file; it is valid for this process and its children.
+func (w *World) NetNS(h Host) string { return w.spaces[h].Path() }
+
+// Do runs f on a thread in the network namespace of a host.
+func (w *World) Do(h Host, f func() error) error { return w.spaces[h].Do(f) }
+
+// link joins a host to the node, which has the two gateway addresses.
+func (w *World) link(tb testing.TB, h Host, name, gateway4, gateway6 string) {
+	tb.Helper()
+	netnstest.Veth(tb,
+		netnstest.End{NS: w.spaces[OurNode], Name: name, Addrs: []string{gateway4, gateway6}},
+		netnstest.End{NS: w.spaces[h], Name: "eth0", Addrs: []string{
+			h.Addr(proxier.IPv4).String() + "/24", h.Addr(proxier.IPv6).String() + "/64",
+		}})
+	w.route(tb, h, gateway4, gateway6)
+}
+
+// pod joins a local pod to the bridge. It has an address of its own alone, so that it
+// reaches the other pod through the node.
+func (w *World) pod(tb testing.TB, h Host, veth string) {
+	tb.Helper()
+	ns := w.spaces[h]
+	netnstest.Veth(tb,
+		netnstest.End{NS: w.spaces[OurNode], Name: veth, Bridge: "br-pods"},
+		netnstest.End{NS: ns, Name: "eth0", Addrs: []string{
+			h.Addr(proxier.IPv4).String() + "/32", h.Addr(proxier.IPv6).String() + "/128",
+		}})
+	// As CNI plugins do: where br_netfilter is active, a pod's connection to itself
+	// leaves the bridge by the port it came in by.
+	w.spaces[OurNode].IP(tb, "link", "set", veth, "type", "bridge_slave", "hairpin", "on")
+	// The node would tell pods the shorter way.
+	for _, name := range []string{"ipv4/conf/all/accept_redirects", "ipv4/conf/eth0/accept_redirects", "ipv6/conf/eth0/accept_redirects"} {
+		ns.Sysctl(tb, name, "0")
+	}
+	w.route(tb, h, "10.244.1.1/24", "fd00:244:1::1/64")
+}
+
+func (w *World) route(tb testing.TB, h Host, gateway4, gateway6 string) {
+	tb.Helper()
+	via4, _, _ := strings.Cut(gateway4, "/")
+	via6, _, _ := strings.Cut(gateway6, "/")
+	w.spaces[h].IP(tb, "route", "add", "default", "via", via4, "dev", "eth0", "onlink")
+	w.spaces[h].IP(tb, "-6", "route", "add", "default", "via", via6, "dev", "eth0", "onlink")
+}
+
+// serve answers TCP and UDP at an address: one line with the address itself and the
+// source that it sees.
+func serve(tb testing.TB, ns *netnstest.NS, addr string) {
+	tb.Helper()
+	l, err := ns.Listen("tcp", addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	u, err := ns.ListenPacket("udp", addr)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(c, "%s %s\n", addr, c.RemoteAddr())
+			_ = c.Close()
+		}
+	})
+	wg.Go(func() {
+		buf := make([]byte, 64)
+		for {
+			_, from, err := u.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = u.WriteTo(fmt.Appendf(nil, "%s %s\n", addr, from), from)
+		}
+	})
+	tb.Cleanup(func() { _ = l.Close(); _ = u.Close(); wg.Wait() })
+}
+
+// patience is how long a connection is waited for. It is longer than the first
+// retransmission of TCP (1 s, RFC 6298): an ICMP error that arrives while connect(2)
+// still holds the socket is passed over, and the next one counts.
+const patience = 1700 * time.Millisecond
+
+// connect makes one connection and returns who answered and which source it saw.
+func (w *World) connect(from Host, protocol proxier.Protocol, to netip.AddrPort) (outcome, error) {
+	line, err := exchange(w.spaces[from], strings.ToLower(protocol.String()), to.String())
+	var timeout net.Error
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return outcome{fate: refused}, nil
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return outcome{fate: dropped}, nil
+	case err != nil:
+		return outcome{}, err
+	}
+	endpoint, source, _ := strings.Cut(strings.TrimSpace(line), " ")
+	at, err := netip.ParseAddrPort(endpoint)
+	if err != nil {
+		return outcome{}, fmt.Errorf("answer %q: %w", line, err)
+	}
+	seen, err := netip.ParseAddrPort(source)
+	if err != nil {
+		return outcome{}, fmt.Errorf("answer %q: %w", line, err)
+	}
+	return outcome{fate: served, endpoint: at.Addr(), source: seen.Addr().Unmap()}, nil
+}
+
+func exchange(ns *netnstest.NS, network, addr string) (string, error) {
+	c, err := ns.Dial(network, addr, patience)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(network, "udp") {
+		// A datagram that the node itself does not let out: whether its sender is told
+		// more than that shows when it reads.
+		if _, err := io.WriteString(c, "?"); err != nil && !errors.Is(err, unix.EPERM) {
+			return "", err
+		}
+	}
+	return bufio.NewReader(c).ReadString('\n')
+}
