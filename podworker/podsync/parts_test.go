@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
@@ -307,6 +309,38 @@ func TestPlanIsNotDone(t *testing.T) {
 		refused.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "closed"}}
 		if _, err := s.Plan(t.Context(), refused); err == nil {
 			t.Error("a pod that is refused has a plan")
+		}
+	})
+}
+
+// TestOrphanRunsItsHook stops a pod of which only the runtime knows: the preStop hook is
+// the one its container was made with.
+func TestOrphanRunsItsHook(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		a := m.agent(t)
+		pod := newPod("left")
+		pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"drain"}}}}
+		a.add(pod)
+		pass(5 * time.Second)
+		a.stop()
+		b := m.agent(t)
+		sandboxes, err := b.client.ListPodSandbox(t.Context(), nil)
+		if err != nil || len(sandboxes) != 1 {
+			t.Fatalf("%d sandboxes (%v), want 1", len(sandboxes), err)
+		}
+		orphan, ok := podsync.Orphan(sandboxes[0])
+		if !ok {
+			t.Fatal("the sandbox names no pod")
+		}
+		b.pool.TerminateOrphan(orphan, podworker.Termination{})
+		pass(10 * time.Second)
+		hooks := m.Calls("ExecSync")
+		if len(hooks) != 1 || !slices.Equal(hooks[0].Request.(*runtimeapi.ExecSyncRequest).GetCmd(), []string{"drain"}) {
+			t.Errorf("commands are %v, want the hook", hooks)
+		}
+		if stops := m.Calls("StopContainer"); len(stops) != 1 {
+			t.Errorf("%d stops, want 1", len(stops))
 		}
 	})
 }

@@ -299,7 +299,8 @@ func TestPlanCollects(t *testing.T) {
 	}
 }
 
-func BenchmarkPlan(b *testing.B) {
+// fiveRunning is a pod of five containers that run, each in its second run.
+func fiveRunning() (*corev1.Pod, *podstatus.Observed) {
 	pod := twoContainers()
 	pod.Spec.Containers = nil
 	seen := &podstatus.Observed{Sandboxes: []podstatus.Sandbox{ready("s0", 0)}}
@@ -311,6 +312,19 @@ func BenchmarkPlan(b *testing.B) {
 		seen.Containers = append(seen.Containers, current, exited(name, name+"-0", 1, 2*time.Hour, 0))
 	}
 	seen.Sort()
+	return pod, seen
+}
+
+// TestPlanIsCheap bounds what a plan costs a node on which nothing happens.
+func TestPlanIsCheap(t *testing.T) {
+	pod, seen := fiveRunning()
+	if n := testing.AllocsPerRun(100, func() { Plan(pod, seen, Inputs{Now: noon}) }); n > 60 {
+		t.Errorf("a plan of five containers takes %v allocations, want at most 60", n)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	pod, seen := fiveRunning()
 	b.ReportAllocs()
 	for b.Loop() {
 		if a := Plan(pod, seen, Inputs{Now: noon}); !a.Empty() {
