@@ -43,12 +43,25 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
 	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error; numbers are taken as in the kubelet, from 4 on debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` of the log: text or json")
+	f.Var(&o.level, "v", "like --log-level")
+	f.String("runtime-cgroups", "", "of a kubelet: without effect")
+	f.String("feature-gates", "", "of a kubelet: without effect, as in the configuration")
+	f.String("image-service-endpoint", "", "of a kubelet: without effect, images are the runtime's")
+	for _, name := range withoutEffect() {
+		_ = f.MarkHidden(name) // it is defined above
+	}
+	_ = f.MarkHidden("v")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	f.Usage = func() {
 		fmt.Fprintf(usage, "kubelet runs the static pods of a manifest directory on a container runtime.\n\nFlags:\n%s", f.FlagUsages())
 	}
 	if err := f.Parse(args); err != nil {
 		return nil, err
+	}
+	for _, name := range withoutEffect() {
+		if f.Changed(name) {
+			fmt.Fprintf(usage, "kubelet: --%s has no effect\n", name)
+		}
 	}
 	switch {
 	case f.NArg() > 0:
@@ -58,6 +71,12 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil, fmt.Errorf("--config is missing, want a file with a KubeletConfiguration; see --help")
 	}
 	return o, nil
+}
+
+// withoutEffect are flags of a kubelet that are taken so that what starts kubelets starts
+// this one, too.
+func withoutEffect() []string {
+	return []string{"runtime-cgroups", "feature-gates", "image-service-endpoint"}
 }
 
 // nodeName returns the name of the node.

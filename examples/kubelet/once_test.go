@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRunOfOnePodRefuses: what is wrong is named before anything starts.
+func TestRunOfOnePodRefuses(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "pod.yaml")
+	if err := os.WriteFile(broken, []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {container: []}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"not once", []string{"run", broken}, "--once"},
+		{"no pod", []string{"run", "--once"}, "the file of one pod"},
+		{"two pods", []string{"run", "--once", broken, broken}, "got 2 arguments"},
+		{"missing file", []string{"run", "--once", filepath.Join(dir, "none")}, filepath.Join(dir, "none")},
+		{"broken manifest", []string{"run", "--once", broken}, "spec.containers"},
+		{"missing configuration", []string{"run", "--once", "--config", filepath.Join(dir, "none"), broken}, filepath.Join(dir, "none")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, log bytes.Buffer
+			err := run(tt.args, &out, &log)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %v, want it to have %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestFlagsOfAKubeletAreTaken: what starts kubelets starts this one.
+func TestFlagsOfAKubeletAreTaken(t *testing.T) {
+	var usage bytes.Buffer
+	o, err := parse([]string{
+		"--config", "x", "--v=4", "--runtime-cgroups=/x", "--feature-gates=A=true", "--container-runtime-endpoint", "unix:///run/x.sock",
+	}, &usage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.endpoint != "unix:///run/x.sock" || o.level.Level.String() != "DEBUG" {
+		t.Errorf("endpoint %q, level %s", o.endpoint, o.level.Level)
+	}
+	for _, want := range []string{"--runtime-cgroups has no effect", "--feature-gates has no effect"} {
+		if !strings.Contains(usage.String(), want) {
+			t.Errorf("nothing says that %s: %s", want, usage.String())
+		}
+	}
+}
