@@ -121,7 +121,7 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.cgroups, err = newPodCgroups(n, n.driver); err != nil {
 		return err
 	}
-	if a.grants, err = newGrants(n, a.runtime); err != nil {
+	if a.grants, err = newGrants(ctx, n, a.runtime); err != nil {
 		return err
 	}
 	a.services = newServices(n.cfg.Client)

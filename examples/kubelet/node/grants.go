@@ -1,9 +1,13 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 
@@ -28,8 +32,19 @@ type grants struct {
 	handlers func(ctx context.Context) ([]*runtimeapi.RuntimeHandler, error)
 }
 
-func newGrants(n *Node, rt Runtime) (*grants, error) {
-	users, err := userns.New(userns.Config{Pods: filepath.Join(n.cfg.Root, "pods")})
+func newGrants(ctx context.Context, n *Node, rt Runtime) (*grants, error) {
+	cfg := userns.Config{Pods: filepath.Join(n.cfg.Root, "pods")}
+	if u := n.cfg.Kubelet.UserNamespaces; u != nil && u.IDsPerPod != nil {
+		if *u.IDsPerPod <= 0 || *u.IDsPerPod > math.MaxUint32 {
+			return nil, fmt.Errorf("userNamespaces.idsPerPod is %d, want a multiple of 65536", *u.IDsPerPod)
+		}
+		cfg.PerPod = uint32(*u.IDsPerPod)
+	}
+	var err error
+	if cfg.First, cfg.Length, err = subordinateIDs(ctx); err != nil {
+		return nil, err
+	}
+	users, err := userns.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +67,36 @@ func newGrants(n *Node, rt Runtime) (*grants, error) {
 		}
 	}
 	return g, nil
+}
+
+// subordinateIDs returns the IDs that the machine keeps for the user kubelet, 0 if there
+// is no such user or no getsubids(1).
+func subordinateIDs(ctx context.Context) (first, length uint32, err error) {
+	const name, program = "kubelet", "getsubids"
+	if _, err := user.Lookup(name); errors.As(err, new(user.UnknownUserError)) {
+		return 0, 0, nil
+	}
+	path, err := exec.LookPath(program)
+	if errors.Is(err, exec.ErrNotFound) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("find %s: %w", program, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, objectTimeout)
+	defer cancel()
+	users, err := exec.CommandContext(ctx, path, name).Output()
+	if err != nil {
+		return 0, 0, fmt.Errorf("ask %s for the user IDs of %s: %w", program, name, err)
+	}
+	groups, err := exec.CommandContext(ctx, path, "-g", name).Output()
+	if err != nil {
+		return 0, 0, fmt.Errorf("ask %s for the group IDs of %s: %w", program, name, err)
+	}
+	if !bytes.Equal(users, groups) {
+		return 0, 0, fmt.Errorf("%s has other user IDs for %s than group IDs", program, name)
+	}
+	return userns.ParseSubIDs(users)
 }
 
 // of returns what a pod is given, the same each time.

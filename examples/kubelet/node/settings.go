@@ -45,6 +45,7 @@ func Honoured() []string {
 		"maxParallelImagePulls",
 		"maxPods",
 		"memoryReservationPolicy",
+		"memorySwap",
 		"memoryThrottlingFactor",
 		"nodeLeaseDurationSeconds",
 		"nodeStatusMaxImages",
@@ -67,9 +68,11 @@ func Honoured() []string {
 		"shutdownGracePeriod",
 		"shutdownGracePeriodByPodPriority",
 		"shutdownGracePeriodCriticalPods",
+		"singleProcessOOMKill",
 		"staticPodPath",
 		"syncFrequency",
 		"systemReserved",
+		"userNamespaces",
 	}
 }
 
