@@ -387,6 +387,7 @@ func TestFollowersHearOfWhatIsInForce(t *testing.T) {
 		pass(time.Second)
 		r.backend.Fail(nil)
 		pass(time.Minute)
+		synctest.Wait()
 		want := []string{"0 ports", "+ ns/svc-1 TCP IPv4; at ClusterIP 10.96.0.2:80; no endpoints\n", "2 ports"}
 		if diff := cmp.Diff(want, f.lines); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)

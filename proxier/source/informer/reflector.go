@@ -139,10 +139,12 @@ func refused(err error) bool {
 		!apierrors.IsServiceUnavailable(err) && !apierrors.IsNotFound(err)
 }
 
-// fetch delivers everything from lists, page by page.
+// fetch delivers everything from lists. It asks for whatever state the server has at
+// hand, which is in its memory and at most a moment old: the watch goes on from there.
+// A server that has none there answers in pages.
 func (r *reflector) fetch(ctx context.Context) error {
 	seen := make(map[types.NamespacedName]struct{})
-	opts := metav1.ListOptions{LabelSelector: r.labels, FieldSelector: r.fields, Limit: pageSize}
+	opts := metav1.ListOptions{LabelSelector: r.labels, FieldSelector: r.fields, Limit: pageSize, ResourceVersion: "0"}
 	for {
 		page := r.list()
 		err := r.client.Get().Resource(r.name).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, optionsVersion).Do(ctx).Into(page)
@@ -160,6 +162,7 @@ func (r *reflector) fetch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", r.name, err)
 		}
+		opts.ResourceVersion = "" // it is in the token
 		if opts.Continue = list.GetContinue(); opts.Continue == "" {
 			r.replace(seen, list.GetResourceVersion())
 			return nil
