@@ -58,6 +58,9 @@ func run(ctx context.Context, args []string) error {
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
+	if err := toRoot(); err != nil {
+		return err
+	}
 	c, err := cluster.Start(ctx, cluster.Config{
 		Name: "bench", Logs: s.logs, NoWait: true,
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
@@ -72,4 +75,17 @@ func run(ctx context.Context, args []string) error {
 		err = b.scale(ctx)
 	}
 	return errors.Join(err, c.Stop(ctx))
+}
+
+// toRoot goes to the root of the repository, where the programs are built.
+func toRoot() error {
+	for range 4 {
+		if _, err := os.Stat("hack/tool.sh"); err == nil {
+			return nil
+		}
+		if err := os.Chdir(".."); err != nil {
+			return err
+		}
+	}
+	return errors.New("run this in the repository")
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -68,13 +69,11 @@ func (b *bench) addSide(ctx context.Context, source cluster.Source, cfg cluster.
 // makePods creates pods like template on the node, one after the other, and returns when
 // each became ready, counted from the first creation.
 func (s *side) makePods(ctx context.Context, count int, template *corev1.Pod) ([]time.Duration, error) {
-	watch, err := s.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", s.NodeName()).String(),
-	})
+	changes, err := s.watch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer watch.Stop()
+	defer func() { changes.Stop() }()
 	began := time.Now()
 	failed := make(chan error, 1)
 	go func() { failed <- s.create(ctx, count, template) }()
@@ -91,9 +90,12 @@ func (s *side) makePods(ctx context.Context, count int, template *corev1.Pod) ([
 				return nil, err
 			}
 			failed = nil
-		case e, ok := <-watch.ResultChan():
-			if !ok {
-				return nil, fmt.Errorf("%s: the watch ended", s.source)
+		case e, ok := <-changes.ResultChan():
+			if !ok { // API servers end watches when they like; the next one begins with all pods
+				if changes, err = s.watch(ctx); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if pod, ok := e.Object.(*corev1.Pod); ok && isReady(pod) && ready[pod.Name] == 0 {
 				ready[pod.Name] = time.Since(began)
@@ -105,6 +107,13 @@ func (s *side) makePods(ctx context.Context, count int, template *corev1.Pod) ([
 		all = append(all, d)
 	}
 	return all, nil
+}
+
+// watch watches the pods of the node.
+func (s *side) watch(ctx context.Context) (watch.Interface, error) {
+	return s.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", s.NodeName()).String(),
+	})
 }
 
 func (s *side) create(ctx context.Context, count int, template *corev1.Pod) error {

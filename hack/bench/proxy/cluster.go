@@ -56,9 +56,15 @@ func startCluster(ctx context.Context, t tools, n *network, dir string, z size) 
 	}
 	if err != nil {
 		c.stop()
-		return nil, err
+		return nil, fmt.Errorf("%w\n%s", err, tail(filepath.Join(dir, "kube-apiserver.log")))
 	}
 	return c, nil
+}
+
+// tail returns the end of a log.
+func tail(path string) []byte {
+	log, _ := os.ReadFile(path)
+	return log[max(0, len(log)-3000):]
 }
 
 func (c *cluster) start(ctx context.Context, t tools) error {
@@ -138,14 +144,14 @@ func startIn(ns, log, binary string, args ...string) (*exec.Cmd, error) {
 }
 
 func (c *cluster) await(ctx context.Context, client *http.Client, url string) error {
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		status, _, err := request(ctx, client, http.MethodGet, url, nil)
 		if err == nil && status == http.StatusOK {
 			return nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return fmt.Errorf("%s is not ready: status %d, %w; logs are in %s", url, status, errors.Join(err, ctx.Err()), c.dir)
+			return fmt.Errorf("%s is not ready: status %d, %v", url, status, errors.Join(err, ctx.Err()))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -58,8 +58,7 @@ func measure(ctx context.Context, c *cluster, who contender, updates int) (resul
 	defer func() { stopProxy(cmd, c, who) }()
 	err = inside(c.net.client, func() error { return c.awaitAll(ctx) })
 	if err != nil {
-		log, _ := os.ReadFile(filepath.Join(c.dir, who.name+".log"))
-		return r, fmt.Errorf("%w\n%s", err, log[max(0, len(log)-2000):])
+		return r, fmt.Errorf("%w\n%s", err, tail(filepath.Join(c.dir, who.name+".log")))
 	}
 	r.start, r.startCPU = time.Since(begin), cpuOf(cmd)
 	fmt.Printf("  %s: all answer after %v (%v CPU)\n", who.name, r.start.Round(time.Millisecond), r.startCPU)
@@ -98,7 +97,7 @@ func (c *cluster) awaitAll(ctx context.Context) error {
 				return nil
 			}
 			for {
-				_, err := ask(netip.AddrPortFrom(vip(i), vipPort), 5*dropped)
+				_, err := ask(netip.AddrPortFrom(vip(i), vipPort), 50*time.Millisecond)
 				if err == nil {
 					break
 				}
@@ -210,7 +209,7 @@ func (u *updater) timed(ctx context.Context, i int, do func() error, shows func(
 
 // dropped is how long an answer is waited for: the address of a Service that is not
 // there may be dropped. A connection takes a tenth of a millisecond.
-const dropped = 10 * time.Millisecond
+const dropped = 3 * time.Millisecond
 
 // connects compares the way through a virtual IP with the direct one, in turns.
 func connects(r *result) error {

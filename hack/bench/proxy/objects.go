@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -54,6 +55,22 @@ func service(i int) *corev1.Service {
 			Ports:           []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: vipPort, TargetPort: intstr.FromInt32(podPort)}},
 		},
 	}
+}
+
+// address is the allocation of the address of Service i.
+func address(i int) *networkingv1.IPAddress {
+	a := &networkingv1.IPAddress{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "IPAddress"},
+		ObjectMeta: objectMeta(vip(i).String()),
+		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{
+			Resource: "services", Namespace: namespace, Name: serviceName(i),
+		}},
+	}
+	a.Namespace = ""
+	a.Labels = map[string]string{
+		networkingv1.LabelIPAddressFamily: "IPv4", networkingv1.LabelManagedBy: "ipallocator.k8s.io",
+	}
+	return a
 }
 
 func objectMeta(name string) metav1.ObjectMeta {
@@ -151,6 +168,11 @@ func (s *store) fill(ctx context.Context, z size) error {
 	}
 	for i := range z.services {
 		if err := s.put(ctx, "/registry/services/specs/"+namespace+"/"+serviceName(i), service(i)); err != nil {
+			return err
+		}
+		// The API server would allocate what is not, one by one, before it is ready.
+		ip := address(i)
+		if err := s.put(ctx, "/registry/ipaddresses/"+ip.Name, ip); err != nil {
 			return err
 		}
 		es := slice(i, firstPods(i, z.endpoints))
