@@ -34,7 +34,13 @@ type agent struct {
 // then fails the test and is removed, so that the next one starts clean.
 func startAgent(tb testing.TB) *agent {
 	tb.Helper()
-	a := &agent{suite: useNode(tb), t: tb}
+	return startAgentOn(tb, useNode(tb))
+}
+
+// startAgentOn is startAgent on another node.
+func startAgentOn(tb testing.TB, s *suite) *agent {
+	tb.Helper()
+	a := &agent{suite: s, t: tb}
 	a.start()
 	tb.Cleanup(a.end)
 	return a

@@ -123,13 +123,14 @@ func TestManifestThatBreaksKeepsItsPod(t *testing.T) {
 func TestFieldThatIsNotHonouredRejectsItsPodAlone(t *testing.T) {
 	a := startAgent(t)
 	refused := newPod("refused")
-	deadline := int64(60)
-	refused.Spec.ActiveDeadlineSeconds = &deadline
+	refused.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"},
+	}}}
 	a.runPod(refused)
 	a.runPod(newPod("good"))
 	a.waitReady("good")
 	pod := a.waitPod("refused", "is refused", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
-	if !strings.Contains(pod.Status.Message, "activeDeadlineSeconds") {
+	if !strings.Contains(pod.Status.Message, "persistentVolumeClaim") {
 		t.Errorf("reason %q, message %q; want the field in it", pod.Status.Reason, pod.Status.Message)
 	}
 	if _, runs := a.instances()[podName("refused")]; runs {

@@ -1,0 +1,81 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/test/testnode"
+)
+
+// The limits within which the end of a container is noticed: with nothing but the look
+// at the runtime each second, and with the runtime's events. A container is noticed
+// when the status says that it was restarted or has ended.
+const (
+	noticeLimit       = 1500 * time.Millisecond
+	noticeEventsLimit = 200 * time.Millisecond
+)
+
+// TestKilledContainerIsNoticedWithoutEvents runs on a containerd that has no events.
+func TestKilledContainerIsNoticedWithoutEvents(t *testing.T) {
+	checkNoticed(startAgent(t), noticeLimit)
+}
+
+// TestKilledContainerIsNoticedByItsEvent runs on a containerd that has events.
+func TestKilledContainerIsNoticedByItsEvent(t *testing.T) {
+	checkNoticed(startAgentOn(t, currentContainerd(t)), noticeEventsLimit)
+}
+
+// checkNoticed kills containers and takes the median of the times: a machine that is
+// busy with other things delays some.
+func checkNoticed(a *agent, limit time.Duration) {
+	a.t.Helper()
+	const kills = 5
+	for i := range kills {
+		a.runPod(newPod(names[i]))
+	}
+	for i := range kills {
+		a.waitReady(names[i])
+	}
+	before := a.instances()
+	var times []time.Duration
+	for i := range kills {
+		times = append(times, a.kill(names[i], before[podName(names[i])].PID))
+	}
+	slices.Sort(times)
+	a.t.Logf("noticed after %v", times)
+	if median := times[kills/2]; median > limit {
+		a.t.Errorf("the end of a container is noticed after %s, want %s", median, limit)
+	}
+}
+
+var names = [...]string{"n0", "n1", "n2", "n3", "n4"}
+
+// kill kills a container and returns how long it takes until the pod's status tells.
+func (a *agent) kill(name string, pid int) time.Duration {
+	a.t.Helper()
+	began := time.Now()
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		a.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	for {
+		pod, err := a.kubelet.Pod(ctx, podName(name))
+		if err == nil {
+			c := pod.Status.ContainerStatuses[0]
+			if c.RestartCount > 0 || c.State.Running == nil {
+				return time.Since(began)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			a.t.Fatal(errors.Join(testnode.Fatal(errors.New("the end of the container is not noticed")), err))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
