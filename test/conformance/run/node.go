@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -23,8 +24,9 @@ type nodeEnvironment struct {
 	*testnode.Node
 	cfg     Config
 	runtime *testnode.Process
-	service string      // A folder with the kubelet, and programs that restart it.
-	pods    *podsServer // Nil with upstream's kubelet.
+	service string       // A folder with the kubelet, and programs that restart it.
+	surface *surface     // Nil with upstream's kubelet.
+	config  atomic.Value // The file with the kubelet's configuration, a string.
 }
 
 // batch is how many specs of test/e2e_node run before their results are kept: that
@@ -154,11 +156,10 @@ func (n *nodeEnvironment) startRuntime(ctx context.Context, programs string) err
 }
 
 func (n *nodeEnvironment) stop(ctx context.Context) error {
-	var err error
-	if n.pods != nil {
-		err = n.pods.close()
+	if n.surface != nil {
+		n.surface.close()
 	}
-	return errors.Join(err, n.Stop(ctx))
+	return n.Stop(ctx)
 }
 
 func (n *nodeEnvironment) versions(ctx context.Context) ([]string, error) {
@@ -207,6 +208,7 @@ func (n *nodeEnvironment) runBatch(ctx context.Context, dir string, specs []stri
 	if err != nil {
 		return nil, err
 	}
+	n.config.Store(filepath.Join(dir, "kubelet-config")) // Where the suite writes it.
 	procs := n.cfg.Procs
 	if n.cfg.Set.Standalone {
 		procs = 1
@@ -286,7 +288,9 @@ func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if n.pods, err = servePods(ctx, n.Listen, n.Private("lib", "kubelet", "kubelet.sock")); err != nil {
+	n.config.Store("")
+	config := func() string { return n.config.Load().(string) }
+	if n.surface, err = serveSurface(ctx, n.Listen, n.Private("lib", "kubelet", "kubelet.sock"), config); err != nil {
 		return "", err
 	}
 	return adaptFlags(n.Dir("adapted"), binary)
