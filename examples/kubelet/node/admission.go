@@ -124,6 +124,10 @@ func (a *agent) wakeWaiting() { a.releaseIf(func(types.UID) bool { return false 
 func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, error) {
 	a := c.agent
 	d := a.admissions.ask(pod, a.runs(pod.UID))
+	if d.Reason == admission.ReasonNodeAffinity && a.beat.refresh(ctx) {
+		// The scheduler may have seen labels that the node has not.
+		d = a.admissions.ask(pod, a.runs(pod.UID))
+	}
 	log := a.log.With("pod", fullName(pod), "uid", string(pod.UID))
 	switch d.Verdict {
 	case admission.Admitted:

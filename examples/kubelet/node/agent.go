@@ -44,6 +44,7 @@ type agent struct {
 
 // helpers do for an agent what only some nodes need.
 type helpers struct {
+	beat     *heartbeat
 	events   *events.Recorder
 	pictures *pictures
 	objects  *objects
@@ -111,7 +112,7 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{events: n.events, watch: n.watch, objects: newObjects(ctx, n.cfg.Client)}
+	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, objects: newObjects(ctx, n.cfg.Client)}
 	if a.pictures, err = newPictures(ctx, n, a); err != nil {
 		return err
 	}

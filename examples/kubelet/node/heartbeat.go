@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodekit-go/nodekit/lease"
 	"github.com/nodekit-go/nodekit/lease/nodestatus"
@@ -109,6 +110,22 @@ func (h *heartbeat) object() *corev1.Node {
 		return nil
 	}
 	return h.last.Load()
+}
+
+// refresh reads the Node anew and reports whether it could.
+func (h *heartbeat) refresh(ctx context.Context) bool {
+	if h == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, nodestatus.DefaultTimeout)
+	defer cancel()
+	n, err := h.cfg.Nodes.Get(ctx, h.node.cfg.Name, metav1.GetOptions{})
+	if err != nil {
+		h.node.log.Warn("the node was not read anew", "err", err)
+		return false
+	}
+	h.reported(n)
+	return true
 }
 
 // wake has the status computed at once.

@@ -215,6 +215,26 @@ func TestMachineThatGoesDown(t *testing.T) {
 	})
 }
 
+// A pod may want a label of the Node that somebody else has set, a moment ago.
+func TestPodThatWantsALabelOfTheNode(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		s := leasetest.New()
+		k := m.start(t, small(t), joined(s))
+		pass(15 * time.Second)
+		s.SetNode("node-a", func(n *corev1.Node) { n.Labels["disk"] = "fast" })
+		wants, never := newPod("wants"), newPod("never")
+		wants.Spec.NodeSelector = map[string]string{"disk": "fast", "zone": "b"}
+		never.Spec.NodeSelector = map[string]string{"disk": "slow"}
+		m.manifests.write(wants, never)
+		pass(3 * time.Second)
+		got := k.phases()
+		if got["wants"] != "Running" || got["never"] != "Failed NodeAffinity" {
+			t.Errorf("phases %v, want wants to run and never to fail for NodeAffinity", got)
+		}
+	})
+}
+
 func TestNewRefusesHalfAHeartbeat(t *testing.T) {
 	client := leasetest.Direct(leasetest.New())
 	for want, h := range map[string]*node.Heartbeat{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -94,16 +95,33 @@ func (n *Node) logResources(what string, r *resources) {
 	n.log.Info(what, args...)
 }
 
-// object returns the node as an API server would have it, as far as it is known here.
+// object returns the node as the API server has it, with the resources that it has now;
+// without an API server, as far as it is known here.
 func (n *Node) object() *corev1.Node {
 	r := n.resources.p.Load()
-	return &corev1.Node{
-		TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: n.cfg.Name, Labels: map[string]string{
+	known := n.beat.object()
+	if known == nil {
+		known = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.cfg.Name, Labels: map[string]string{
 			corev1.LabelHostname:   n.cfg.Name,
 			corev1.LabelOSStable:   r.machine.Info.OperatingSystem,
 			corev1.LabelArchStable: r.machine.Info.Architecture,
-		}},
-		Status: corev1.NodeStatus{Capacity: r.Capacity, Allocatable: r.Allocatable, NodeInfo: r.machine.Info},
+		}}}
+		known.Status.NodeInfo = r.machine.Info
 	}
+	out := known.DeepCopy()
+	out.TypeMeta = metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}
+	out.Status.Capacity = overlaid(out.Status.Capacity, r.Capacity)
+	out.Status.Allocatable = overlaid(out.Status.Allocatable, r.Allocatable)
+	return out
+}
+
+// overlaid returns a list with the quantities of another one.
+func overlaid(list, with corev1.ResourceList) corev1.ResourceList {
+	out := maps.Clone(with)
+	for name, q := range list {
+		if _, ok := out[name]; !ok {
+			out[name] = q
+		}
+	}
+	return out
 }
