@@ -49,6 +49,9 @@ type Config struct {
 	// ServicePort asks for and does not get. Nil means that problems are logged
 	// as warnings.
 	Problem func(Problem)
+	// Unswept is told when an old generation could not be removed; the next Reset tries
+	// again. Nil is off.
+	Unswept func(error)
 	// Log receives what has no caller to go to; nil means none.
 	Log *slog.Logger
 }
@@ -110,6 +113,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Unswept == nil {
+		cfg.Unswept = func(error) {}
 	}
 	if err := cfg.validate(bit); err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)

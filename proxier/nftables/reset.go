@@ -278,6 +278,7 @@ func (b *Backend) sweep(ctx context.Context, s survey) bool {
 	for _, step := range [][]func(*nft.Conn){entries, append(rules, sets...), chains} {
 		if err := b.inTransactions(ctx, step); err != nil {
 			b.cfg.Log.Warn("remove an old generation: the next reset tries again", "table", b.cfg.Table, "err", err)
+			b.cfg.Unswept(err)
 			return false
 		}
 	}

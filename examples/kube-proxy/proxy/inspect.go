@@ -94,7 +94,7 @@ func inspect(ctx context.Context, cfg *Config) (*proxier.State, *nftables.Backen
 	if err := cfg.complete(); err != nil {
 		return nil, nil, err
 	}
-	b, err := newNFTables(*cfg, true)
+	b, err := newNFTables(*cfg, true, nil)
 	return s, b, err
 }
 

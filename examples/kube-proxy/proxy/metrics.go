@@ -131,6 +131,13 @@ func (m *metrics) searched(s conntrack.Search) {
 	m.conntrackDeleted.WithLabelValues(s.Family.String()).Add(float64(s.Deleted))
 }
 
+// unswept counts an old generation that stays for now.
+func (m *metrics) unswept(error) {
+	for _, f := range m.families {
+		m.cleanupFailures.WithLabelValues(f.String()).Inc()
+	}
+}
+
 // answered counts an answer of the health server.
 func (m *metrics) answered(path string, code int) {
 	switch path {

@@ -14,7 +14,7 @@ import (
 )
 
 // newNFTables returns the Backend that the file asks for.
-func newNFTables(cfg Config, api bool) (*nftables.Backend, error) {
+func newNFTables(cfg Config, api bool, unswept func(error)) (*nftables.Backend, error) {
 	switch cfg.Proxy.Mode {
 	case config.NFTables:
 	case "":
@@ -34,6 +34,7 @@ func newNFTables(cfg Config, api bool) (*nftables.Backend, error) {
 		Local:             localTraffic(cfg.Proxy),
 		NodePortAddresses: prefixes,
 		NodePortPrimary:   primary,
+		Unswept:           unswept,
 		Log:               cfg.Log,
 	})
 }

@@ -155,6 +155,7 @@ func TestMetrics(t *testing.T) {
 	m.observe(proxier.Round{Took: time.Millisecond, Triggers: []time.Time{time.Now()}})
 	m.observe(proxier.Round{Err: errors.New("no")})
 	m.answered("/healthz", 503)
+	m.unswept(errors.New("no"))
 	m.searched(conntrack.Search{Family: proxier.IPv4, Deleted: 3})
 	port := func(name string, internal bool) *proxier.ServicePort {
 		return &proxier.ServicePort{
@@ -175,7 +176,7 @@ func TestMetrics(t *testing.T) {
 		"kubeproxy_sync_proxy_rules_no_local_endpoints_total":        {"ip_family=IPv4,traffic_policy=internal": 1, "ip_family=IPv4,traffic_policy=external": 0},
 		"kubeproxy_sync_proxy_rules_endpoint_changes_total":          {"": 0},
 		"kubeproxy_sync_proxy_rules_service_changes_pending":         {"": 0},
-		"kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total": {"ip_family=IPv4": 0},
+		"kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total": {"ip_family=IPv4": 1},
 	} {
 		if diff := cmp.Diff(want, gathered(t, m, name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -66,7 +66,7 @@ func (w *wiring) backend() error {
 	if w.cfg.Backend != nil {
 		return nil
 	}
-	b, err := newNFTables(w.cfg, w.client != nil)
+	b, err := newNFTables(w.cfg, w.client != nil, w.metrics.unswept)
 	if err != nil {
 		return err
 	}
