@@ -177,6 +177,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 func (k *Keeper) turn(ctx context.Context) time.Duration {
 	begin := time.Now()
 	act := k.state.next(k.cfg.Node != nil)
+	if act == create || act == renew {
+		k.state.sent = begin
+	}
 	got, err := k.request(ctx, act, begin)
 	if ctx.Err() != nil {
 		return 0
@@ -223,14 +226,15 @@ func (k *Keeper) owner(ctx context.Context) (types.UID, error) {
 	return uid, err
 }
 
-// celebrate tells of a renewal that began at a time, looks after the owner while
-// there is time, and returns the wait for the next one.
+// celebrate tells of a renewal whose last request began at a time, looks after the
+// owner while there is time, and returns the wait for the next one.
 func (k *Keeper) celebrate(ctx context.Context, begin time.Time) time.Duration {
-	r := Renewal{Time: begin, Attempts: k.state.failures + 1, Took: time.Since(begin)}
+	sent := k.state.sent
+	r := Renewal{Time: sent, Attempts: k.state.failures + 1, Took: time.Since(begin)}
 	if !k.renewed.IsZero() {
-		r.Gap = begin.Sub(k.renewed)
+		r.Gap = sent.Sub(k.renewed)
 	}
-	k.renewed = begin
+	k.renewed = sent
 	if k.cfg.Link != nil {
 		r.Skew = k.cfg.Link.Skew()
 	}
@@ -242,7 +246,7 @@ func (k *Keeper) celebrate(ctx context.Context, begin time.Time) time.Duration {
 		k.cfg.Hooks.Renewed(r)
 	}
 	k.state.failures = 0
-	next := begin.Add(jitter(k.cfg.Period))
+	next := sent.Add(jitter(k.cfg.Period))
 	if k.cfg.Node != nil && k.state.owner == "" {
 		k.adopt(ctx)
 	}

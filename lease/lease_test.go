@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -409,6 +410,40 @@ func TestSlowServerIsGivenTime(t *testing.T) {
 		pass(10 * time.Minute)
 		if gap := largestGap(d.start, w.server.Writes()); gap >= 40*time.Second {
 			t.Errorf("largest gap %s", gap)
+		}
+	})
+}
+
+// A write whose answer is lost has arrived all the same: it is not sent again.
+func TestWriteWhoseAnswerIsLostCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, http1())
+		d := keep(t, w.client.Leases(lease.DefaultNamespace), lease.Config{Link: w.link})
+		pass(15 * time.Second)
+		lose := true
+		w.set(func(w *world) {
+			w.fault = func(_ http.ResponseWriter, r *http.Request) bool {
+				if !lose || r.Method != http.MethodPut {
+					return false
+				}
+				lose = false
+				w.server.ServeHTTP(httptest.NewRecorder(), r)
+				<-r.Context().Done()
+				return true
+			}
+		})
+		before := len(w.server.Writes())
+		pass(12 * time.Second)
+		renewals, failures := d.all()
+		if last := renewals[len(renewals)-1]; last.Attempts != 3 || len(failures) != 2 {
+			t.Errorf("renewal %+v after %v, want the third attempt to find the first one's", last, failures)
+		}
+		writes := w.server.Writes()
+		if n := len(writes) - before; n != 1 {
+			t.Errorf("%d writes, want the lost one alone", n)
+		}
+		if got := renewals[len(renewals)-1].Time; got.Sub(writes[len(writes)-1].Time).Abs() > time.Millisecond {
+			t.Errorf("it counts as of %s, it was written at %s", got, writes[len(writes)-1].Time)
 		}
 	})
 }

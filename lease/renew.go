@@ -50,6 +50,8 @@ type state struct {
 	missing bool
 	// owner is the UID of the Node, empty if it has to be asked for.
 	owner types.UID
+	// sent is when the last request that writes the Lease began: its renewTime.
+	sent time.Time
 	// failures counts the attempts since the last renewal that failed.
 	failures int
 	// renewed and failed say what became of the last request; neither, if it was a step
@@ -79,8 +81,10 @@ func (s state) after(act action, got answer, err error) state {
 	case err == nil && act == findOwner:
 		s.owner = got.owner
 	case err == nil && act == read:
-		// It may have an owner that is no more.
+		// It may have an owner that is no more. A write whose answer was lost may have
+		// arrived: a server that is slow is not asked for the same thing twice.
 		s.lease, s.owner = got.lease, ""
+		s.renewed = landed(got.lease, s.sent)
 	case err == nil:
 		s.lease, s.missing, s.renewed = got.lease, false, true
 	case apierrors.IsNotFound(err) && (act == read || act == renew):
@@ -95,6 +99,11 @@ func (s state) after(act action, got answer, err error) state {
 		s.failures++
 	}
 	return s
+}
+
+// landed reports whether a Lease is the one that was sent at a time.
+func landed(l *coordinationv1.Lease, sent time.Time) bool {
+	return !sent.IsZero() && l.Spec.RenewTime != nil && l.Spec.RenewTime.Time.Equal(sent.Truncate(time.Microsecond))
 }
 
 // write returns the Lease to be sent: base renewed at a time, or a new one if base is
