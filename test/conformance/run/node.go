@@ -24,9 +24,9 @@ type nodeEnvironment struct {
 	*testnode.Node
 	cfg     Config
 	runtime *testnode.Process
-	service string       // A folder with the kubelet, and programs that restart it.
-	surface *surface     // Nil with upstream's kubelet.
-	config  atomic.Value // The file with the kubelet's configuration, a string.
+	service string                 // A folder with the kubelet, and programs that restart it.
+	surface *surface               // Nil with upstream's kubelet.
+	config  atomic.Pointer[string] // The file with the kubelet's configuration.
 }
 
 // batch is how many specs of test/e2e_node run before their results are kept: that
@@ -208,7 +208,8 @@ func (n *nodeEnvironment) runBatch(ctx context.Context, dir string, specs []stri
 	if err != nil {
 		return nil, err
 	}
-	n.config.Store(filepath.Join(dir, "kubelet-config")) // Where the suite writes it.
+	written := filepath.Join(dir, "kubelet-config")
+	n.config.Store(&written)
 	procs := n.cfg.Procs
 	if n.cfg.Set.Standalone {
 		procs = 1
@@ -288,8 +289,8 @@ func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n.config.Store("")
-	config := func() string { return n.config.Load().(string) }
+	n.config.Store(new(string))
+	config := func() string { return *n.config.Load() }
 	if n.surface, err = serveSurface(ctx, n.Listen, n.Private("lib", "kubelet", "kubelet.sock"), config); err != nil {
 		return "", err
 	}
