@@ -22,7 +22,7 @@ NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
 # Packages whose tests start clusters, one after the other.
-CLUSTER_TESTS := ./test/cluster/...
+CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/record/...
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
@@ -150,7 +150,7 @@ test-node: ## pods on private containerds, Debian's and a current one (root)
 	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -timeout 20m ./test/node/... ./test/crictl/...
 
 .PHONY: test-cluster
-test-cluster: cluster-tools ## a stock cluster with two nodes passes ten specs and leaves nothing (root)
+test-cluster: cluster-tools ## a stock cluster with two nodes passes ten specs and leaves nothing; heartbeats and API calls of node programs (root)
 	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	$(call say,cluster tests)
