@@ -36,25 +36,26 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 	errs = append(errs, s.remove(ctx, pod, r, a)...)
 	errs = append(errs, s.resize(ctx, pod, r, a)...)
 	if starts := startable(a.Start, stuck); a.NewSandbox || len(starts) > 0 {
-		errs = append(errs, s.startPod(ctx, pod, r, seen, a, starts)...)
+		b := batch{syncer: s, pod: pod, record: r, sandboxID: a.SandboxID, seen: seen}
+		errs = append(errs, b.carryOut(ctx, a, starts)...)
 	}
 	return errs
 }
 
-// startPod makes the sandbox of a plan, if it has one, and starts containers, when it is
+// carryOut makes the sandbox of a plan, if it has one, and starts containers, when it is
 // the turn of the pod.
-func (s *Syncer) startPod(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed, a *Actions, starts []Start) []error {
-	leave, err := s.starts.enter(ctx, pod, &r.turn)
+func (b *batch) carryOut(ctx context.Context, a *Actions, starts []Start) []error {
+	s := b.syncer
+	leave, err := s.starts.enter(ctx, b.pod, &b.record.turn)
 	if err != nil {
 		return []error{err}
 	}
 	defer leave()
-	b := batch{syncer: s, pod: pod, record: r, sandboxID: a.SandboxID, seen: seen}
 	if a.NewSandbox {
-		if b.sandboxID, err = s.runSandbox(ctx, pod, a.Attempt); err != nil {
+		if b.sandboxID, err = s.runSandbox(ctx, b.pod, a.Attempt); err != nil {
 			return []error{err}
 		}
-		if b.seen, err = s.sandboxRuns(ctx, pod, r); err != nil {
+		if b.seen, err = s.sandboxRuns(ctx, b.pod, b.record); err != nil {
 			return []error{err}
 		}
 	}
@@ -62,7 +63,7 @@ func (s *Syncer) startPod(ctx context.Context, pod *corev1.Pod, r *record, seen 
 		return nil
 	}
 	var errs []error
-	s.meanwhile(ctx, pod, r, func() { errs = b.startAll(ctx, starts) })
+	s.meanwhile(ctx, b.pod, b.record, func() { errs = b.startAll(ctx, starts) })
 	return errs
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,9 +23,18 @@ import (
 
 // slowImages has images after a while, or never.
 type slowImages struct {
-	takes     map[string]time.Duration
+	takes map[string]time.Duration
+	// mu guards the fields below.
+	mu        sync.Mutex
 	err       error
 	forgotten []types.UID
+}
+
+// fail sets the error of every image, nil for none.
+func (s *slowImages) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
 }
 
 func (s *slowImages) ForContainer(ctx context.Context, _ *corev1.Pod, c *corev1.Container, _ *runtimeapi.PodSandboxConfig) (*runtimeapi.Image, error) {
@@ -33,13 +43,19 @@ func (s *slowImages) ForContainer(ctx context.Context, _ *corev1.Pod, c *corev1.
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, s.err
 	}
 	return &runtimeapi.Image{Id: shell}, nil
 }
 
-func (s *slowImages) Forget(uid types.UID) { s.forgotten = append(s.forgotten, uid) }
+func (s *slowImages) Forget(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgotten = append(s.forgotten, uid)
+}
 
 // TestSlowPullHidesNothing has the image of the second container take five minutes: the
 // first one is published as running, and as ended, while that lasts.
@@ -87,7 +103,7 @@ func TestImageErrorsSayWhatToShow(t *testing.T) {
 		if diff := cmp.Diff(want, a.status(pod).ContainerStatuses[0].State.Waiting); diff != "" {
 			t.Errorf("state (-want +got):\n%s", diff)
 		}
-		images.err = nil
+		images.fail(nil)
 		pass(time.Second)
 		if st := a.status(pod); st.Phase != corev1.PodPending {
 			t.Errorf("the pod is %s before the wait is over", st.Phase)
@@ -136,10 +152,13 @@ func TestNothingTerminalIsLost(t *testing.T) {
 }
 
 // desk decides about resizes.
-type desk struct{ reason, message string }
+type desk struct{ full atomic.Bool }
 
 func (d *desk) Resize(context.Context, *corev1.Pod) (reason, message string) {
-	return d.reason, d.message
+	if d.full.Load() {
+		return corev1.PodReasonDeferred, "Node didn't have enough resource: cpu"
+	}
+	return "", ""
 }
 
 func condition(st *corev1.PodStatus, kind corev1.PodConditionType) string {
@@ -156,7 +175,8 @@ func condition(st *corev1.PodStatus, kind corev1.PodConditionType) string {
 func TestResize(t *testing.T) {
 	bubble(t, func(m *machine) {
 		t := m.t
-		d := &desk{reason: corev1.PodReasonDeferred, message: "Node didn't have enough resource: cpu"}
+		d := &desk{}
+		d.full.Store(true)
 		withDesk := func(c *podsync.Config) { c.Parts.Resizer = d }
 		a := m.agent(t, withDesk)
 		pod := func(request string) *corev1.Pod {
@@ -185,7 +205,7 @@ func TestResize(t *testing.T) {
 		if got := condition(&st, corev1.PodResizePending); got != "True Deferred" || shares() != 102 {
 			t.Errorf("PodResizePending is %q with %d shares, want deferred and 102", got, shares())
 		}
-		d.reason = ""
+		d.full.Store(false)
 		pass(40 * time.Second)
 		st = a.status(pod("1"))
 		if got := condition(&st, corev1.PodResizePending); got != "" || shares() != 204 {
@@ -208,31 +228,37 @@ func TestResize(t *testing.T) {
 }
 
 // tree and table record what is asked of cgroups and mounts.
-type tree struct{ did []string }
+type tree struct {
+	// mu guards did.
+	mu  sync.Mutex
+	did []string
+}
+
+func (tr *tree) do(what string) error {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.did = append(tr.did, what)
+	return nil
+}
 
 func (tr *tree) EnsurePod(_ context.Context, pod *corev1.Pod) error {
-	tr.did = append(tr.did, "ensure "+pod.Name)
-	return nil
+	return tr.do("ensure " + pod.Name)
 }
 
 func (tr *tree) RemovePod(_ context.Context, uid types.UID) error {
-	tr.did = append(tr.did, "remove "+string(uid))
-	return nil
+	return tr.do("remove " + string(uid))
 }
 
 func (tr *tree) Bind(_ context.Context, _, sub, _ string, _ fs.FileMode) error {
-	tr.did = append(tr.did, "bind "+sub)
-	return nil
+	return tr.do("bind " + sub)
 }
 
 func (tr *tree) Memory(_ context.Context, _ string, size int64, _ fs.FileMode) error {
-	tr.did = append(tr.did, "memory")
-	return nil
+	return tr.do("memory")
 }
 
 func (tr *tree) Unmount(context.Context, string) error {
-	tr.did = append(tr.did, "unmount")
-	return nil
+	return tr.do("unmount")
 }
 
 // TestCgroupsAndMounts has the cgroup made before the sandbox, mounts before containers,
