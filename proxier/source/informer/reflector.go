@@ -63,6 +63,8 @@ type reflector struct {
 	// canStream says that the server may know how to stream the first state.
 	canStream bool
 	names     map[types.NamespacedName]struct{}
+	// complaint is the error that was logged last.
+	complaint string
 }
 
 // errExpired says that the server does not know the version any more.
@@ -82,10 +84,12 @@ func (r *reflector) run(ctx context.Context) {
 		if errors.Is(err, errExpired) {
 			r.version = ""
 		} else if err != nil {
-			r.log.Warn("the API server cannot be watched", "err", err, "retry", retry)
+			r.complain(ctx, err, retry)
 			if r.optional {
 				r.delivered()
 			}
+		} else {
+			r.complaint = ""
 		}
 		// Up to half as long again, so that proxies spread.
 		if !sleep(ctx, retry+rand.N(retry/2)) {
@@ -93,6 +97,16 @@ func (r *reflector) run(ctx context.Context) {
 		}
 		retry = min(2*retry, maxRetry)
 	}
+}
+
+// complain logs an error: a warning, and no more than that while it stays the same.
+func (r *reflector) complain(ctx context.Context, err error, retry time.Duration) {
+	level := slog.LevelWarn
+	if err.Error() == r.complaint {
+		level = slog.LevelDebug
+	}
+	r.complaint = err.Error()
+	r.log.Log(ctx, level, "the API server cannot be watched", "err", err, "retry", retry)
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
