@@ -61,7 +61,7 @@ func currentContainerd(t *testing.T) *suite {
 
 func runFeatures(a *agent) {
 	a.t.Helper()
-	all := slices.Concat(featuresOfLife(), featuresOfContent(a), featuresOfSecurity(), featuresOfProbes())
+	all := slices.Concat(featuresOfLife(), featuresOfContent(a), featuresOfSecurity(), featuresOfProbes(), featuresOfParts(a))
 	for _, f := range all {
 		pod := newPod(f.name, f.args...)
 		if f.edit != nil {
