@@ -178,7 +178,7 @@ func (k *Keeper) turn(ctx context.Context) time.Duration {
 	begin := time.Now()
 	act := k.state.next(k.cfg.Node != nil)
 	if act == create || act == renew {
-		k.state.sent = begin
+		k.state = k.state.sending(begin)
 	}
 	got, err := k.request(ctx, act, begin)
 	if ctx.Err() != nil {
@@ -229,7 +229,7 @@ func (k *Keeper) owner(ctx context.Context) (types.UID, error) {
 // celebrate tells of a renewal whose last request began at a time, looks after the
 // owner while there is time, and returns the wait for the next one.
 func (k *Keeper) celebrate(ctx context.Context, begin time.Time) time.Duration {
-	sent := k.state.sent
+	sent := k.state.at
 	r := Renewal{Time: sent, Attempts: k.state.failures + 1, Took: time.Since(begin)}
 	if !k.renewed.IsZero() {
 		r.Gap = sent.Sub(k.renewed)

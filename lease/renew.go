@@ -50,8 +50,11 @@ type state struct {
 	missing bool
 	// owner is the UID of the Node, empty if it has to be asked for.
 	owner types.UID
-	// sent is when the last request that writes the Lease began: its renewTime.
-	sent time.Time
+	// first and sent are when the first and the last request that writes the Lease began
+	// since it was renewed: the renewTimes that were sent. Zero, if there was none.
+	first, sent time.Time
+	// at is the renewTime of the last renewal.
+	at time.Time
 	// failures counts the attempts since the last renewal that failed.
 	failures int
 	// renewed and failed say what became of the last request; neither, if it was a step
@@ -84,9 +87,9 @@ func (s state) after(act action, got answer, err error) state {
 		// It may have an owner that is no more. A write whose answer was lost may have
 		// arrived: a server that is slow is not asked for the same thing twice.
 		s.lease, s.owner = got.lease, ""
-		s.renewed = landed(got.lease, s.sent)
+		s.at, s.renewed = s.landed(got.lease)
 	case err == nil:
-		s.lease, s.missing, s.renewed = got.lease, false, true
+		s.lease, s.missing, s.at, s.renewed = got.lease, false, s.sent, true
 	case apierrors.IsNotFound(err) && (act == read || act == renew):
 		// A Node takes its Lease with it: the owner may be another one by now.
 		s.lease, s.missing, s.owner = nil, true, ""
@@ -98,12 +101,28 @@ func (s state) after(act action, got answer, err error) state {
 	if s.failed {
 		s.failures++
 	}
+	if s.renewed {
+		s.first, s.sent = time.Time{}, time.Time{}
+	}
 	return s
 }
 
-// landed reports whether a Lease is the one that was sent at a time.
-func landed(l *coordinationv1.Lease, sent time.Time) bool {
-	return !sent.IsZero() && l.Spec.RenewTime != nil && l.Spec.RenewTime.Time.Equal(sent.Truncate(time.Microsecond))
+// sending returns the state with a request that writes the Lease.
+func (s state) sending(now time.Time) state {
+	if s.first.IsZero() {
+		s.first = now
+	}
+	s.sent = now
+	return s
+}
+
+// landed reports whether a Lease is one that was sent, and when that was.
+func (s state) landed(l *coordinationv1.Lease) (time.Time, bool) {
+	if s.first.IsZero() || l.Spec.RenewTime == nil {
+		return time.Time{}, false
+	}
+	after := l.Spec.RenewTime.Sub(s.first.Truncate(time.Microsecond))
+	return s.first.Add(after), after >= 0 && after <= s.sent.Sub(s.first)+time.Microsecond
 }
 
 // write returns the Lease to be sent: base renewed at a time, or a new one if base is
