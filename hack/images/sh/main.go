@@ -22,12 +22,11 @@ func main() {
 	os.Exit(127)
 }
 
-// hasOddName reports whether the name of a variable has other characters than a shell
-// takes.
+// hasOddName reports whether the name of a variable is none for a shell.
 func hasOddName(environment []string) bool {
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
-		if name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != "" {
+		if name == "" || (name[0] >= '0' && name[0] <= '9') || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != "" {
 			return true
 		}
 	}
