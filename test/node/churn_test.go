@@ -120,6 +120,15 @@ func TestKubeletKilledUnderChurn(t *testing.T) {
 		t.Errorf("containers that nothing happened to (-before +after):\n%s", diff)
 	}
 	a.removeAll(a.Manifests())
+	a.eventually("the pods are gone", a.wantNoPods)
+	// containerd 1.6 cannot remove a container whose start was cut off with its caller,
+	// until it is restarted.
+	if err := a.KillContainerd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.StartContainerd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	a.eventually("nothing is left", func(ctx context.Context) error {
 		return errors.Join(a.wantNoPods(ctx), a.wantNoSandboxes(ctx), a.wantNoRemains(), a.wantNoMounts())
 	})

@@ -54,6 +54,8 @@ type helpers struct {
 	cluster  *cluster
 	services *services
 	grants   *grants
+	// leftovers are pods of which something could not be removed.
+	leftovers *leftovers
 	// watch is told each status; nil: nobody listens.
 	watch func(corev1.PodStatus)
 }
@@ -112,7 +114,7 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, objects: newObjects(ctx, n.cfg.Client)}
+	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), objects: newObjects(ctx, n.cfg.Client)}
 	if a.pictures, err = newPictures(ctx, n, a); err != nil {
 		return err
 	}
@@ -296,6 +298,7 @@ func (a *agent) forget(ctx context.Context, uid types.UID) error {
 	if err := a.syncer.Forget(ctx, uid); err != nil {
 		return err
 	}
+	a.leftovers.drop(uid)
 	a.cluster.forget(uid)
 	a.grants.release(uid)
 	return errors.Join(a.memory.statuses.drop(uid), a.memory.drop(uid))
@@ -378,7 +381,14 @@ func (c cleaner) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 	if c.agent.catalog.wants(pod.UID) {
 		return nil
 	}
-	return c.agent.forget(ctx, pod.UID)
+	err := c.agent.forget(ctx, pod.UID)
+	if err == nil || errors.Is(err, podsync.ErrNotAcknowledged) {
+		return err
+	}
+	// All of it has stopped, so nobody has to wait for the rest, such as the next pod
+	// of this name.
+	c.agent.leftovers.note(pod, err)
+	return nil
 }
 
 // fullName returns "namespace/name".

@@ -154,6 +154,14 @@ func isMirror(pod *corev1.Pod) bool {
 	return ok
 }
 
+// flush waits until the API server has all statuses, as before the machine goes down.
+func (n *Node) flush(ctx context.Context) error {
+	if a := n.agent.get(); a != nil && a.cluster != nil {
+		return a.cluster.writer.Flush(ctx)
+	}
+	return nil
+}
+
 // The methods below do nothing on a node without an API server.
 
 // set takes the newest status of a pod.

@@ -31,7 +31,7 @@ func logEvent(cfg Config, e *corev1.Event) {
 	if e.InvolvedObject.Kind == "Pod" {
 		log = log.With("pod", e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name, "uid", string(e.InvolvedObject.UID))
 	}
-	if _, name, ok := strings.Cut(strings.TrimSuffix(e.InvolvedObject.FieldPath, "}"), "{"); ok {
+	if name := containerOf(e); name != "" {
 		log = log.With("container", name)
 	}
 	if e.Count > 1 {
@@ -42,6 +42,13 @@ func logEvent(cfg Config, e *corev1.Event) {
 		return
 	}
 	log.Info("event", "reason", e.Reason, "message", e.Message)
+}
+
+// containerOf returns the name of the container that an event is about, empty if it is
+// about none.
+func containerOf(e *corev1.Event) string {
+	_, name, _ := strings.Cut(strings.TrimSuffix(e.InvolvedObject.FieldPath, "}"), "{")
+	return name
 }
 
 // tell tells an event of a pod.

@@ -33,6 +33,7 @@ func newShutdown(n *Node) (*shutdown.Manager, error) {
 		Pods:      n.livingPods,
 		Kill:      n.killForShutdown,
 		Changed:   func(bool) { n.beat.wake() },
+		Flush:     n.flush,
 		StateFile: filepath.Join(n.cfg.Root, shutdownState),
 		Log:       n.log,
 	})

@@ -108,7 +108,7 @@ func (a *agent) discover(snap *runtime.Snapshot) {
 // collect tells the pods to stop that this agent made and that nobody wants.
 func (a *agent) collect(snap *runtime.Snapshot) {
 	for _, o := range findOrphans(snap, a.ownership(), a.catalog.wants) {
-		if _, known := a.pool.State(o.pod.UID); known {
+		if _, known := a.pool.State(o.pod.UID); known || a.leftovers.resting(o.pod.UID, time.Now()) {
 			continue
 		}
 		a.log.Info("pod is in no manifest; it is stopped", "pod", fullName(o.pod), "uid", string(o.pod.UID))

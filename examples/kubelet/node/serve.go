@@ -113,6 +113,7 @@ func (n *Node) localHandler() http.Handler {
 	mux.HandleFunc("GET /pods", n.servePods)
 	mux.Handle("GET /manifests", page(func() any { return n.manifests() }, n.writeManifests))
 	mux.Handle("GET /probes", page(func() any { return n.probeRows() }, n.writeProbes))
+	mux.Handle("GET /events", page(func() any { return n.events.Recent() }, n.writeEvents))
 	mux.Handle("GET /node", page(func() any { return n.object() }, n.writeNode))
 	mux.Handle("GET /healthz", healthHandler(n.checks()))
 	return mux
