@@ -64,13 +64,7 @@ func plainPod() *corev1.Pod {
 func TestCheck(t *testing.T) {
 	zero := int64(0)
 	no, yes := false, true
-	quantity := resource.MustParse("1")
-	tests := []struct {
-		name string
-		pod  func(*corev1.Pod)
-		opt  Options
-		want []string
-	}{
+	runChecks(t, []checkCase{
 		{name: "plain", pod: func(*corev1.Pod) {}},
 		{
 			name: "names that lead elsewhere",
@@ -141,36 +135,6 @@ func TestCheck(t *testing.T) {
 			want: []string{`spec.volumes[0].emptyDir.medium: "Memory" is not supported, only [""]`},
 		},
 		{
-			name: "hugepages",
-			pod: func(p *corev1.Pod) {
-				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"hugepages-2Mi": quantity, "cpu": quantity}
-			},
-		},
-		{
-			name: "devices",
-			pod: func(p *corev1.Pod) {
-				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/gpu": quantity}
-			},
-			want: []string{"spec.containers[0].resources: resource example.com/gpu is not handed out"},
-		},
-		{
-			name: "local storage",
-			pod: func(p *corev1.Pod) {
-				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"ephemeral-storage": quantity}
-				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &quantity}}}}
-			},
-			want: []string{
-				"spec.volumes[0].emptyDir: the size of a volume on disk is not limited",
-				"spec.containers[0].resources: a limit of ephemeral-storage is not enforced",
-			},
-		},
-		{
-			name: "a request for local storage is the scheduler's",
-			pod: func(p *corev1.Pod) {
-				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"ephemeral-storage": quantity}
-			},
-		},
-		{
 			name: "field reference",
 			pod: func(p *corev1.Pod) {
 				p.Spec.Containers[0].Env = []corev1.EnvVar{
@@ -202,7 +166,19 @@ func TestCheck(t *testing.T) {
 			name: "cosmetic", pod: func(p *corev1.Pod) { p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} },
 			want: []string{"spec.imagePullSecrets: images are pulled without these credentials"},
 		},
-	}
+	})
+}
+
+// checkCase is a pod and the problems it has.
+type checkCase struct {
+	name string
+	pod  func(*corev1.Pod)
+	opt  Options
+	want []string
+}
+
+func runChecks(t *testing.T, tests []checkCase) {
+	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := plainPod()
@@ -216,6 +192,42 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestCheckResources(t *testing.T) {
+	quantity := resource.MustParse("1")
+	runChecks(t, []checkCase{
+		{
+			name: "hugepages",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"hugepages-2Mi": quantity, "cpu": quantity}
+			},
+		},
+		{
+			name: "devices",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"example.com/gpu": quantity}
+			},
+			want: []string{"spec.containers[0].resources: resource example.com/gpu is not handed out"},
+		},
+		{
+			name: "local storage",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"ephemeral-storage": quantity}
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &quantity}}}}
+			},
+			want: []string{
+				"spec.volumes[0].emptyDir: the size of a volume on disk is not limited",
+				"spec.containers[0].resources: a limit of ephemeral-storage is not enforced",
+			},
+		},
+		{
+			name: "a request for local storage is the scheduler's",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"ephemeral-storage": quantity}
+			},
+		},
+	})
 }
 
 // TestAbilitiesOpenFields sets every field that needs an ability, each in a pod of its
