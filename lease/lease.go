@@ -52,7 +52,7 @@ type Config struct {
 	Period time.Duration
 	// Timeout is the longest that a request may take. The first two attempts at a
 	// renewal have half of it, those after them all of it: a hung server is left early,
-	// and a slow one is given its time. 0: a quarter of Duration, at most MaxTimeout.
+	// and a slow one is given its time. Before the first renewal all have all of it. 0: a quarter of Duration, at most MaxTimeout.
 	Timeout time.Duration
 	// MaxSkew is by how much the clocks of the server and of this machine may differ
 	// before the Keeper warns. It needs Link; 0: Period.
@@ -197,7 +197,11 @@ func (k *Keeper) turn(ctx context.Context) time.Duration {
 
 // request does one thing, within its deadline.
 func (k *Keeper) request(ctx context.Context, act action, now time.Time) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout(k.state.failures, k.cfg.Timeout))
+	limit := k.cfg.Timeout // nothing can expire before the first renewal
+	if !k.renewed.IsZero() {
+		limit = timeout(k.state.failures, limit)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var got answer
 	var err error
