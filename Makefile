@@ -165,6 +165,8 @@ test-nested: ## the nested modules
 test-long: ## the tests that make days of a node's life, in full length
 	$(call say,long tests)
 	@NODEKIT_LONG=1 go test -timeout 60m ./probes/...
+	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
+	@NODEKIT_LONG=1 NODEKIT_TEST_TOOLS=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 60m -run 'Churn|TakeOver|Stories' ./test/node ./test/replay
 	@$(MAKE) --no-print-directory vm && hack/install.sh $(APT_QEMU)
 	@$(VM) $(QEMU) -run '^TestKernel' ./proxier/nftables
 
@@ -190,6 +192,10 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 .PHONY: bench
 bench: ## benchmarks of every package, BENCHTIME (1s) each; those of the kernel need root
 	@go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./podworker/... ./proxier/... ./probes/... ./runtime/... ./staticpods/...
+
+.PHONY: bench-kubelet
+bench-kubelet: ## the example kubelet beside the stock one: a burst of pods, many idle pods (root)
+	@cd hack/bench/kubelet && go run . burst && go run . scale
 
 .PHONY: arm64
 arm64: ## build everything for linux/arm64
