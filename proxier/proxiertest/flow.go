@@ -40,6 +40,15 @@ type flow struct {
 	want expectation
 }
 
+// target is the address that f goes to.
+func target(f flow, services []service, family proxier.Family) netip.AddrPort {
+	i := slices.IndexFunc(services, func(s service) bool { return s.number == f.to })
+	if i < 0 {
+		return frontendOf(f.to, f.kind, family)
+	}
+	return services[i].frontend(f.kind, family)
+}
+
 func (f flow) String() string { return fmt.Sprintf("%s to %s of %d", f.from, f.kind, f.to) }
 
 // expectation is what becomes of the connections of a flow.
@@ -47,6 +56,8 @@ type expectation struct {
 	fate fate
 	// among are the endpoints that serve, each of them some of the connections.
 	among []Host
+	// any says that each of among may serve, and none need.
+	any bool
 	// masqueraded says that endpoints see an address of the node instead of the
 	// client's. It says nothing about connections from OurNode, which have one anyway.
 	masqueraded bool
@@ -70,6 +81,10 @@ func (e expectation) String() string {
 func by(among ...Host) expectation { return expectation{fate: served, among: among} }
 func masqueraded(among ...Host) expectation {
 	return expectation{fate: served, among: among, masqueraded: true}
+}
+
+func either(among ...Host) expectation {
+	return expectation{fate: served, among: among, masqueraded: true, any: true}
 }
 
 func expect(f fate) expectation { return expectation{fate: f} }
