@@ -112,6 +112,20 @@ func (h *heartbeat) object() *corev1.Node {
 	return h.last.Load()
 }
 
+// ips returns the addresses of the node that were given to it, which pods are told.
+func (h *heartbeat) ips() []string {
+	if h == nil {
+		return nil
+	}
+	var ips []string
+	for _, ip := range h.cfg.Addresses.NodeIPs {
+		if !ip.IsUnspecified() {
+			ips = append(ips, ip.String())
+		}
+	}
+	return ips
+}
+
 // refresh reads the Node anew and reports whether it could.
 func (h *heartbeat) refresh(ctx context.Context) bool {
 	if h == nil {

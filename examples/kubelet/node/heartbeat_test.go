@@ -220,7 +220,7 @@ func TestPodThatWantsALabelOfTheNode(t *testing.T) {
 	onMachine(t, func(m *machine) {
 		t := m.t
 		s := leasetest.New()
-		k := m.start(t, small(t), joined(s))
+		k := m.start(t, small(t), joined(s), func(c *node.Config) { c.Host.IPs = []string{"192.0.2.9"} })
 		pass(15 * time.Second)
 		s.SetNode("node-a", func(n *corev1.Node) { n.Labels["disk"] = "fast" })
 		wants, never := newPod("wants"), newPod("never")
@@ -229,6 +229,9 @@ func TestPodThatWantsALabelOfTheNode(t *testing.T) {
 		m.manifests.write(wants, never)
 		pass(3 * time.Second)
 		got := k.phases()
+		if ip := k.pods()["wants"].Status.HostIP; ip != "10.0.0.2" {
+			t.Errorf("hostIP %q, want that of the node", ip)
+		}
 		if got["wants"] != "Running" || got["never"] != "Failed NodeAffinity" {
 			t.Errorf("phases %v, want wants to run and never to fail for NodeAffinity", got)
 		}

@@ -155,6 +155,9 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		describeMachine(host, n.resources.p.Load(), k)
 	}
 	node := *host
+	if ips := n.beat.ips(); len(ips) > 0 {
+		node.IPs = ips
+	}
 	node.Name, node.Root, node.Instance = n.cfg.Name, n.cfg.Root, instance
 	node.Logs = k.PodLogsDir
 	node.Cgroups = podspec.Cgroups{Root: k.CgroupRoot, Systemd: cgroupDriver == driverSystemd}
