@@ -1,10 +1,6 @@
 package conformance
 
-import (
-	"fmt"
-	"path/filepath"
-	"strings"
-)
+import "fmt"
 
 // Whose says whose binary runs.
 type Whose string
@@ -32,21 +28,17 @@ type Kit struct {
 	Proxy   Whose `json:"proxy"`
 	// Backend is kube-proxy's mode: nftables or iptables.
 	Backend string `json:"backend"`
-	// Runtime is containerd, containerd2, or the path of a CRI socket.
+	// Runtime is containerd, the distribution's, or containerd2, a current one.
 	Runtime string `json:"runtime"`
 }
 
 // Name returns what a run of the set with this kit is called in file names. The proxy
 // is part of it only where the set exercises it.
 func (k Kit) Name(set Set) string {
-	runtime := k.Runtime
-	if strings.Contains(runtime, "/") {
-		runtime = strings.TrimSuffix(filepath.Base(runtime), ".sock")
-	}
 	if set.Part == Node {
-		return fmt.Sprintf("kubelet-%s_%s", k.Kubelet, runtime)
+		return fmt.Sprintf("kubelet-%s_%s", k.Kubelet, k.Runtime)
 	}
-	return fmt.Sprintf("kubelet-%s_proxy-%s-%s_%s", k.Kubelet, k.Proxy, k.Backend, runtime)
+	return fmt.Sprintf("kubelet-%s_proxy-%s-%s_%s", k.Kubelet, k.Proxy, k.Backend, k.Runtime)
 }
 
 // Stock reports whether a run of the set with this kit exercises upstream's binaries

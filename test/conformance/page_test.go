@@ -48,13 +48,13 @@ func TestPageHoldsCountsAndFailures(t *testing.T) {
 
 func TestKitNames(t *testing.T) {
 	node, network := Set{Part: Node}, Set{Part: Network}
-	kit := Kit{Kubelet: Ours, Proxy: Stock, Backend: "iptables", Runtime: "/run/crio/crio.sock"}
+	kit := Kit{Kubelet: Ours, Proxy: Stock, Backend: "iptables", Runtime: "containerd2"}
 	for _, test := range []struct {
 		name, got, want string
 	}{
-		{"node", kit.Name(node), "kubelet-ours_crio"},
-		{"network", kit.Name(network), "kubelet-ours_proxy-stock-iptables_crio"},
-		{"yardstick", kit.Yardstick().Name(network), "kubelet-stock_proxy-stock-iptables_crio"},
+		{"node", kit.Name(node), "kubelet-ours_containerd2"},
+		{"network", kit.Name(network), "kubelet-ours_proxy-stock-iptables_containerd2"},
+		{"yardstick", kit.Yardstick().Name(network), "kubelet-stock_proxy-stock-iptables_containerd2"},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, test.got, test.want)

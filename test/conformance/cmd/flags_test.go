@@ -30,6 +30,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		{"--kubelet=mine", "--kubelet=mine"},
 		{"--proxy=none", "--proxy=none"},
 		{"--backend=ipvs", "--backend=ipvs"},
+		{"--runtime=/run/crio/crio.sock", "--runtime=/run/crio/crio.sock"},
 		{"--output=xml", "--output=xml"},
 		{"more", `"more"`},
 		{"--colour", "colour"},
