@@ -332,10 +332,14 @@ func (b *Backend) report(p Problem) {
 		"family", p.Key.Family.String(), "field", p.Field, "reason", p.Reason)
 }
 
-// transaction is how much goes into one transaction, elements and messages of
-// chains and rules alike: a commit holds the mutex of nf_tables, the whole must
-// fit into the socket's buffer, and so must the answers, one per message.
-const transaction = 12 * chunk
+// transaction is how many elements go into one transaction, and messageWeight for how
+// many of them a message of a chain or rule counts: a commit holds the mutex of
+// nf_tables, the whole must fit into the socket's buffer, and so must the answers, one
+// per message. On the other hand each commit waits for all CPUs once.
+const (
+	transaction   = 24 * chunk
+	messageWeight = 2
+)
 
 // write commits the rules of affinity chains, and then ops, as many of both in
 // one transaction as fit. Changes of one element are never spread over two.
@@ -349,7 +353,7 @@ func (b *Backend) write(ctx context.Context, ops []op, pinned []pinnedOp) error 
 			if err != nil {
 				return err
 			}
-			room -= messages
+			room -= messageWeight * messages
 		}
 		n := 0
 		for ; n < len(ops) && room > 0; n++ {
@@ -357,7 +361,7 @@ func (b *Backend) write(ctx context.Context, ops []op, pinned []pinnedOp) error 
 			if err != nil {
 				return err
 			}
-			room -= 1 + messages
+			room -= 1 + messageWeight*messages
 		}
 		if err := b.buffer(b.conn.nft, ops[:n]); err != nil {
 			return err

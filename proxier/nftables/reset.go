@@ -293,7 +293,7 @@ func isEntry(name string) bool {
 
 // inTransactions commits messages, in as many transactions as they need.
 func (b *Backend) inTransactions(ctx context.Context, messages []func(*nft.Conn)) error {
-	for part := range slices.Chunk(messages, transaction) {
+	for part := range slices.Chunk(messages, transaction/messageWeight) {
 		c, err := b.connect()
 		if err != nil {
 			return err
