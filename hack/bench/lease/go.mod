@@ -5,6 +5,7 @@ module github.com/nodekit-go/nodekit/hack/bench/lease
 go 1.26.0
 
 require (
+	github.com/go-logr/logr v1.4.4
 	github.com/nodekit-go/nodekit v0.0.0
 	k8s.io/client-go v0.37.2
 	k8s.io/component-helpers v0.37.2
@@ -16,7 +17,6 @@ require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
-	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect

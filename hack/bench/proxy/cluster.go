@@ -77,9 +77,6 @@ func (c *cluster) start(ctx context.Context, t tools) error {
 	if err := c.await(ctx, http.DefaultClient, etcdURL+"/health"); err != nil {
 		return err
 	}
-	if err := newStore(etcdURL).fill(ctx, c.size); err != nil {
-		return fmt.Errorf("fill etcd: %w", err)
-	}
 	if err := c.writeFiles(); err != nil {
 		return err
 	}
@@ -92,7 +89,24 @@ func (c *cluster) start(ctx context.Context, t tools) error {
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, c.client, apiURL+"/readyz")
+	if err := c.await(ctx, c.client, apiURL+"/readyz"); err != nil {
+		return err
+	}
+	// Not before: the API server must have looked at all addresses within a minute of its
+	// start. Its caches are filled when they have the last of the objects.
+	if err := newStore(etcdURL).fill(ctx, c.size); err != nil {
+		return fmt.Errorf("fill etcd: %w", err)
+	}
+	last := serviceName(c.size.services - 1)
+	for _, path := range []string{
+		"/api/v1/namespaces/" + namespace + "/services/" + last,
+		"/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices/" + last + "-1",
+	} {
+		if err := c.await(ctx, c.client, apiURL+path+"?resourceVersion=0"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *cluster) writeFiles() error {
