@@ -222,7 +222,8 @@ func featuresOfContent(a *agent) []feature {
 	return []feature{
 		{name: "env", args: []string{"-print-env"}, edit: func(pod *corev1.Pod) {
 			mainOf(pod).Env = []corev1.EnvVar{
-				{Name: "A", Value: "one"}, {Name: "B", Value: "$(A)-$$(A)"},
+				{Name: "A", Value: "one"},
+				{Name: "B", Value: "$(A)-$$(A)"},
 				{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 				{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
 				{Name: "CPU", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}}},

@@ -216,7 +216,7 @@ func live(t *testing.T, n *cluster.Node, server *runtimetest.Server, tales []*ta
 func (tl *tale) live(ctx context.Context, n *cluster.Node, server *runtimetest.Server) error {
 	file := filepath.Join(n.Manifests(), tl.Pod.Name+".yaml")
 	pod := tl.Pod.DeepCopy()
-	pod.TypeMeta.APIVersion, pod.TypeMeta.Kind = "v1", "Pod"
+	pod.APIVersion, pod.Kind = "v1", "Pod"
 	for _, step := range tl.Steps { // without an API server, the grace period is the pod's
 		if step.Verb == "delete" && len(step.Args) == 1 {
 			if d, err := time.ParseDuration(step.Args[0]); err == nil {

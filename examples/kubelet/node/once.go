@@ -137,7 +137,7 @@ func (s *single) wait(ctx context.Context, ended chan error, prints *output) err
 		case <-s.changed:
 		}
 		st := s.get()
-		prints.follow(&st)
+		prints.follow(&st) //nolint:contextcheck // its readers outlive ctx, to print what the pod says at its end
 		if podstatus.IsTerminal(st.Phase) {
 			return nil
 		}

@@ -66,7 +66,7 @@ func (o *output) followContainer(c *corev1.ContainerStatus) {
 
 // read writes a log until its container has ended and all of it is written.
 func (o *output) read(ctx, ended context.Context, container string, file logs.File) {
-	running := func(context.Context) (bool, error) { return ended.Err() == nil, nil }
+	running := func(context.Context) (bool, error) { return ended.Err() == nil, nil } //nolint:unparam // of logs.Options
 	r, w := io.Pipe()
 	go func() {
 		w.CloseWithError(logs.Copy(ctx, w, file, logs.Options{Follow: true, Running: running}))

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
@@ -13,10 +12,6 @@ import (
 
 // podCgroups are the cgroups of the node's pods, nil where the runtime makes them.
 type podCgroups struct{ *cgroups.Tree }
-
-// weighEvery is the time between two settings of what the classes of pods weigh, for the
-// case that somebody else has changed it.
-const weighEvery = time.Minute
 
 // newPodCgroups returns the cgroups of the pods, nil if they are the business of
 // systemd or of the user of a Node.
