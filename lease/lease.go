@@ -50,9 +50,11 @@ type Config struct {
 	// Period is the time from one renewal to the next, up to 4 % longer by chance, so
 	// that those of many nodes spread. It is at most half of Duration; 0: a quarter.
 	Period time.Duration
-	// Timeout is the longest that a request may take. The first two attempts at a
-	// renewal have half of it, those after them all of it: a hung server is left early,
-	// and a slow one is given its time. Before the first renewal all have all of it. 0: a quarter of Duration, at most MaxTimeout.
+	// Timeout is the longest that a request may take. With a Link the first two attempts
+	// at a renewal have half of it, those after them all of it: a hung server is left
+	// early, and a slow one is given its time. Before the first renewal, when nothing can
+	// expire, and without a Link, when the next attempt goes the same way, all have all of
+	// it. 0: a quarter of Duration, at most MaxTimeout.
 	Timeout time.Duration
 	// MaxSkew is by how much the clocks of the server and of this machine may differ
 	// before the Keeper warns. It needs Link; 0: Period.
@@ -197,8 +199,9 @@ func (k *Keeper) turn(ctx context.Context) time.Duration {
 
 // request does one thing, within its deadline.
 func (k *Keeper) request(ctx context.Context, act action, now time.Time) (answer, error) {
-	limit := k.cfg.Timeout // nothing can expire before the first renewal
-	if !k.renewed.IsZero() {
+	limit := k.cfg.Timeout
+	if k.cfg.Link != nil && !k.renewed.IsZero() {
+		// Something can expire, and the next attempt can go another way.
 		limit = timeout(k.state.failures, limit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
