@@ -11,14 +11,15 @@ import (
 
 // isolateScript runs in a new mount namespace: $1 is the folder of all nodes, $2 the
 // node's. It lets go of what is mounted for other nodes, which would live as long as
-// this namespace, and puts the node's folders over the machine's. What is mounted
-// later is shared within the namespace, as the runtime and a kubelet expect.
+// this namespace, and puts the node's folders over the machine's. A mount whose folder
+// its owner removes meanwhile goes by itself. What is mounted later is shared within the
+// namespace, as the runtime and a kubelet expect.
 const isolateScript = `set -e
 base=$1 node=$2
 cut -d' ' -f5 /proc/self/mountinfo | sort -r | while read -r path; do
 	case $path in
 	"$node"/*) ;;
-	"$base"/*) umount -l "$path" ;;
+	"$base"/*) umount -l "$path" || [ -z "$(cut -d' ' -f5 /proc/self/mountinfo | grep -Fx "$path")" ] ;;
 	esac
 done
 inside=$node/private/lib/${base##*/}/${node##*/}
