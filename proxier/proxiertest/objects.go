@@ -93,10 +93,6 @@ func (s service) name() string { return "service-" + strconv.Itoa(s.number) }
 // families are those of a World's Services.
 func families() []proxier.Family { return []proxier.Family{proxier.IPv4, proxier.IPv6} }
 
-// protocols are those of a World's Services; SCTP needs a kernel module that many
-// hosts lack.
-func protocols() []proxier.Protocol { return []proxier.Protocol{proxier.TCP, proxier.UDP} }
-
 // build returns the API objects.
 func (s service) build() Objects {
 	svc := &corev1.Service{

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,9 +29,11 @@ import (
 //	pod-1 ── bridge        │
 //	pod-2 ────┘            └── far-2
 //
-// All pods answer TCP and UDP. It lives until the test ends.
+// All pods answer TCP, UDP and, where the kernel has it, SCTP. It lives until the test ends.
 type World struct {
 	spaces map[Host]*netnstest.NS
+	// sent counts the UDP clients.
+	sent atomic.Uint32
 }
 
 // NewWorld makes a World. It needs root and the ip command of iproute2, and skips the
@@ -112,7 +116,7 @@ func (w *World) route(tb testing.TB, h Host, gateway4, gateway6 string) {
 	w.spaces[h].IP(tb, "-6", "route", "add", "default", "via", via6, "dev", "eth0", "onlink")
 }
 
-// serve answers TCP and UDP at an address: one line with the address itself and the
+// serve answers TCP, UDP and, where there is, SCTP at an address: one line with the address itself and the
 // source that it sees.
 func serve(tb testing.TB, ns *netnstest.NS, addr string) {
 	tb.Helper()
@@ -124,17 +128,14 @@ func serve(tb testing.TB, ns *netnstest.NS, addr string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	listeners := []net.Listener{l}
+	if slices.Contains(protocols(), proxier.SCTP) {
+		listeners = append(listeners, listenSCTP(tb, ns, netip.MustParseAddrPort(addr)))
+	}
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			fmt.Fprintf(c, "%s %s\n", addr, c.RemoteAddr())
-			_ = c.Close()
-		}
-	})
+	for _, l := range listeners {
+		wg.Go(func() { greet(l, addr) })
+	}
 	wg.Go(func() {
 		buf := make([]byte, 64)
 		for {
@@ -145,7 +146,25 @@ func serve(tb testing.TB, ns *netnstest.NS, addr string) {
 			_, _ = u.WriteTo(fmt.Appendf(nil, "%s %s\n", addr, from), from)
 		}
 	})
-	tb.Cleanup(func() { _ = l.Close(); _ = u.Close(); wg.Wait() })
+	tb.Cleanup(func() {
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+		_ = u.Close()
+		wg.Wait()
+	})
+}
+
+// greet answers connections until the listener is closed.
+func greet(l net.Listener, addr string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		fmt.Fprintf(c, "%s %s\n", addr, c.RemoteAddr())
+		_ = c.Close()
+	}
 }
 
 // patience is how long a connection is waited for. It is longer than the first
@@ -155,7 +174,7 @@ const patience = 1700 * time.Millisecond
 
 // connect makes one connection and returns who answered and which source it saw.
 func (w *World) connect(from Host, protocol proxier.Protocol, to netip.AddrPort) (outcome, error) {
-	line, err := exchange(w.spaces[from], strings.ToLower(protocol.String()), to.String())
+	line, err := w.exchange(w.spaces[from], protocol, to)
 	var timeout net.Error
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
@@ -177,19 +196,41 @@ func (w *World) connect(from Host, protocol proxier.Protocol, to netip.AddrPort)
 	return outcome{fate: served, endpoint: at.Addr(), source: seen.Addr().Unmap()}, nil
 }
 
-func exchange(ns *netnstest.NS, network, addr string) (string, error) {
-	c, err := ns.Dial(network, addr, patience)
+func (w *World) exchange(ns *netnstest.NS, protocol proxier.Protocol, to netip.AddrPort) (string, error) {
+	var c net.Conn
+	var err error
+	switch protocol {
+	case proxier.SCTP:
+		c, err = dialSCTP(ns, to)
+	case proxier.UDP:
+		c, err = w.dialUDP(ns, to)
+	default:
+		c, err = ns.Dial("tcp", to.String(), patience)
+	}
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if strings.HasPrefix(network, "udp") {
+	if protocol == proxier.UDP {
 		return ask(c)
 	}
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
 	return bufio.NewReader(c).ReadString('\n')
+}
+
+// dialUDP makes a socket with a port that no other had: what the kernel remembers of
+// an earlier one would lead to the endpoint of that. To forget is not for a Backend.
+func (w *World) dialUDP(ns *netnstest.NS, to netip.AddrPort) (net.Conn, error) {
+	var c net.Conn
+	err := ns.Do(func() error {
+		from := &net.UDPAddr{Port: int(20000 + w.sent.Add(1)%40000)}
+		var err error
+		c, err = net.DialUDP("udp", from, net.UDPAddrFromAddrPort(to))
+		return err
+	})
+	return c, err
 }
 
 // ask sends a datagram, several times: it, or the ICMP error that answers it, may get
