@@ -32,7 +32,7 @@ func BenchmarkRenewal(b *testing.B) {
 	}
 	stop()
 	go func() {
-		for range renewed { //nolint:revive // the last renewal may be on its way
+		for range renewed { // the last renewal may be on its way
 		}
 	}()
 	wg.Wait()
