@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nodekit-go/nodekit/examples/internal/apiclient"
+	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/internal/program"
 )
 

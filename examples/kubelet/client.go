@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/nodekit-go/nodekit/examples/internal/apiclient"
+	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/lease"
 	"github.com/nodekit-go/nodekit/lease/nodestatus"

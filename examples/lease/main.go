@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/nodekit-go/nodekit/examples/internal/apiclient"
+	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/lease"
 )

@@ -50,6 +50,7 @@ func TestClusterKnowsHowTheNodeIs(t *testing.T) {
 
 // checkDescription wants every line of kubectl describe that the kubelet is for.
 func checkDescription(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
+	t.Helper()
 	err := testnode.Eventually(t.Context(), noticed, "a complete description", func(ctx context.Context) error {
 		out, err := c.Kubectl(ctx, "", "describe", "node", n.NodeName())
 		if err != nil {
@@ -99,6 +100,7 @@ func description(n *cluster.Node) []string {
 
 // checkLease wants the Lease of a kubelet, owned by the Node as it is now.
 func checkLease(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
+	t.Helper()
 	object, err := n.Object(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -118,6 +120,7 @@ func checkLease(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
 }
 
 func checkNetwork(t *testing.T, _ *cluster.Cluster, n *cluster.Node) {
+	t.Helper()
 	began := time.Now()
 	if err := n.RemoveCNIConfig(); err != nil {
 		t.Fatal(err)
@@ -148,6 +151,7 @@ func checkMoment(t *testing.T, c corev1.NodeCondition, began time.Time) {
 
 // checkServer stops the API server for less than a Lease: nothing happens to the node.
 func checkServer(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
+	t.Helper()
 	before, err := n.Object(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -180,6 +184,7 @@ func checkServer(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
 }
 
 func checkDeletion(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
+	t.Helper()
 	before, err := n.Object(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +208,7 @@ func checkDeletion(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
 
 // checkRuntime stops the runtime: after half a minute it counts as down.
 func checkRuntime(t *testing.T, _ *cluster.Cluster, n *cluster.Node) {
+	t.Helper()
 	if err := n.Runtime().Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 type host struct{}
 
 func (host) Addrs() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("10.0.0.2")}, nil }
+
 func (host) Source(bool) (netip.Addr, error) {
 	return netip.MustParseAddr("10.0.0.2"), nil
 }
