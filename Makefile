@@ -141,6 +141,7 @@ test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.
 	@$(VM) $(UML) -run '^TestKernel' ./internal/netnstest ./allocatable/cgroups
 	@$(VM) $(QEMU) -run '^TestInGuest' ./hack/vm
 	@$(VM) $(QEMU) -run $(VM_NFT) ./proxier/nftables
+	@$(VM) $(QEMU) -run 'TestKernelPacketFlows/(cluster_IP|no_endpoints)$$' ./proxier/nftables # with SCTP
 
 .PHONY: test-node
 test-node: ## pods on private containerds, Debian's and a current one (root)
