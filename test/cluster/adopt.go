@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/nodekit-go/nodekit/test/testnode"
@@ -16,6 +15,13 @@ func (n *Node) adopted() bool { return n.cfg.Runtime.socket() != "" }
 // joinAdopted joins a node in the namespace of somebody else's runtime, which knows its
 // ways, and whose pods may have any addresses.
 func joinAdopted(ctx context.Context, plane, node *testnode.Node, index int) error {
+	err := errors.Join(
+		node.AtEnd("sh", "-c", unlinkScript, "unlink", adoptedLink(index)),
+		node.AtEnd("sh", "-c", uncoverScript),
+	)
+	if err != nil {
+		return err
+	}
 	if err := joinHub(ctx, plane, node, index, adoptedLink(index)); err != nil {
 		return err
 	}
@@ -31,38 +37,21 @@ func joinAdopted(ctx context.Context, plane, node *testnode.Node, index int) err
 
 func adoptedLink(index int) string { return "nodekit" + strconv.Itoa(index) }
 
-// leave removes what the node's own end does not remove from the namespaces of somebody
-// else's runtime: the rules of kube-proxy and the link to the control plane.
-func (n *Node) leave(ctx context.Context) error {
+// The commands that take back what the cluster did to the namespaces of somebody else's
+// runtime. They bear to run twice.
+const (
+	// unlinkScript removes the link $1, unless the control plane's end has done so.
+	unlinkScript = `ip link delete "$1" 2>/dev/null
+! ip link show "$1" >/dev/null 2>&1`
+	// uncoverScript removes what was made for the kubelet to be covered, unless somebody
+	// uses it.
+	uncoverScript = `rmdir /var/lib/kubelet 2>/dev/null || :`
+)
+
+// cleanRules makes the rules of kube-proxy go with the node.
+func (n *Node) cleanRules(binary string) error {
 	if !n.adopted() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-	defer cancel()
-	err := n.IP(ctx, []string{"link", "delete", adoptedLink(n.index)})
-	if n.proxy != nil {
-		err = errors.Join(err, n.removeRules(ctx))
-	}
-	// It was made for the kubelet to be covered, and stays when somebody uses it.
-	_ = os.Remove("/var/lib/kubelet")
-	return err
-}
-
-func (n *Node) removeRules(ctx context.Context) error {
-	if err := n.proxy.Kill(); err != nil {
-		return err
-	}
-	_, source := n.sources()
-	if source == None {
-		return nil
-	}
-	binary, err := n.cluster.binaries.node(ctx, n, "kube-proxy", source)
-	if err != nil {
-		return err
-	}
-	out, err := n.Command(ctx, binary, "--cleanup", "--config="+n.Dir("kube-proxy.yaml")).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("remove rules of kube-proxy: %w: %s", err, out)
-	}
-	return nil
+	return n.AtEnd(binary, "--cleanup", "--config="+n.Dir("kube-proxy.yaml"))
 }

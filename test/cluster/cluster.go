@@ -137,7 +137,7 @@ func (c *Cluster) Stop(ctx context.Context) error { return c.stop(ctx) }
 func (c *Cluster) destroy(ctx context.Context) error {
 	var errs []error
 	for _, n := range c.Nodes() {
-		errs = append(errs, n.leave(ctx), n.Stop(ctx))
+		errs = append(errs, n.Stop(ctx))
 	}
 	return errors.Join(append(errs, c.plane.Stop(ctx))...)
 }

@@ -20,6 +20,9 @@ func (n *Node) proxyProgram(kubeconfig string) *Program {
 			if err := n.writeProxyConfig(kubeconfig); err != nil {
 				return nil, err
 			}
+			if err := n.cleanRules(binary); err != nil {
+				return nil, err
+			}
 			return n.StartProcess("kube-proxy", binary,
 				"--config="+n.Dir("kube-proxy.yaml"), "--hostname-override="+n.name, "-v=2")
 		},

@@ -130,12 +130,17 @@ func checkGone(t *testing.T, environments []string) {
 	}
 }
 
-// crashVariable makes this test binary the program that starts a cluster and dies.
-const crashVariable = "CLUSTER_CRASH"
+// crashVariable makes this test binary the program that starts a cluster and dies, and
+// names the folder of its logs. runtimeVariable is the cluster's runtime.
+const (
+	crashVariable   = "CLUSTER_CRASH"
+	runtimeVariable = "CLUSTER_CRASH_RUNTIME"
+)
 
 // crash starts a cluster, says what its parts are called and waits to be killed.
 func crash(logs string) {
-	c, err := cluster.Start(context.Background(), cluster.Config{Name: "crash", Logs: logs, Nodes: 1})
+	node := cluster.NodeConfig{Runtime: cluster.Runtime(os.Getenv(runtimeVariable))}
+	c, err := cluster.Start(context.Background(), cluster.Config{Name: "crash", Logs: logs, Nodes: 1, Node: node})
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)
@@ -147,8 +152,25 @@ func crash(logs string) {
 func TestKilledHarnessLeavesNothing(t *testing.T) {
 	requireHost(t)
 	checkNothingLeft(t)
+	program, environments := startCrashing(t, cluster.Containerd)
+	// While its program lives, the cluster is nobody else's to remove.
+	if removed, err := testnode.Clean(t.Context(), testnode.KeptToo, environments[0]); err != nil || len(removed) > 0 {
+		t.Fatalf("removed %v of a cluster in use, %v", removed, err)
+	}
+	kill(t, program)
+	left, err := testnode.Leftovers(environments[0])
+	if err != nil || len(left) < 5 {
+		t.Fatalf("the control plane runs on without its program; got %q, %v", left, err)
+	}
+	clean(t, environments)
+}
+
+// startCrashing starts a program with a cluster of one node on the runtime, and returns
+// what its parts are called.
+func startCrashing(t *testing.T, runtime cluster.Runtime) (*exec.Cmd, []string) {
+	t.Helper()
 	program := exec.CommandContext(t.Context(), os.Args[0])
-	program.Env = append(os.Environ(), crashVariable+"="+t.TempDir())
+	program.Env = append(os.Environ(), crashVariable+"="+t.TempDir(), runtimeVariable+"="+string(runtime))
 	out, err := program.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -161,21 +183,22 @@ func TestKilledHarnessLeavesNothing(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("the program said %q, %v", line, err)
 	}
-	environments := strings.Fields(names)
-	// While its program lives, the cluster is nobody else's to remove.
-	if removed, err := testnode.Clean(t.Context(), testnode.KeptToo, environments[0]); err != nil || len(removed) > 0 {
-		t.Fatalf("removed %v of a cluster in use, %v", removed, err)
-	}
+	return program, strings.Fields(names)
+}
+
+func kill(t *testing.T, program *exec.Cmd) {
+	t.Helper()
 	if err := program.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := program.Wait(); err == nil {
 		t.Fatal(errors.New("the program ended by itself"))
 	}
-	left, err := testnode.Leftovers(environments[0])
-	if err != nil || len(left) < 5 {
-		t.Fatalf("the control plane runs on without its program; got %q, %v", left, err)
-	}
+}
+
+// clean removes what a killed program left, which is all of the environments.
+func clean(t *testing.T, environments []string) {
+	t.Helper()
 	removed, err := testnode.Clean(t.Context(), testnode.KeptStay, environments[0])
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ func (l layout) destroy(ctx context.Context) error {
 	err := errors.Join(
 		l.removeAdoptedPods(ctx),
 		l.killAll(ctx),
+		l.runAtEnd(ctx),
 		l.removeDeadSockets(ctx),
 		l.unmountAll(),
 		l.removeCgroups(ctx),

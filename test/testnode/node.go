@@ -52,6 +52,7 @@ type Node struct {
 	cri         *CRI
 	containerd  *Process
 	processes   sync.WaitGroup // One goroutine per process, until it ended.
+	atEnd       sync.Mutex     // Held while the file of that name changes.
 }
 
 // Start removes what earlier, killed programs left, and makes a node with a
