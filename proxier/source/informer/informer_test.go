@@ -71,6 +71,8 @@ type server struct {
 	lists    map[string]string
 	requests []string
 	noStream bool
+	// onList is told of each list before the next; nil is off.
+	onList func(request string)
 }
 
 func newServer(t *testing.T) *server {
@@ -90,7 +92,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, fmt.Sprintf("%s watch=%s initial=%v version=%q continue=%q",
 		resource, q.Get("watch"), initial, q.Get("resourceVersion"), q.Get("continue")))
 	if q.Get("watch") == "" {
-		body := s.lists[resource+q.Get("continue")]
+		request := resource + q.Get("continue")
+		body := s.lists[request]
+		if s.onList != nil {
+			s.onList(request)
+		}
 		s.mu.Unlock()
 		fmt.Fprint(w, body)
 		return
@@ -199,6 +205,43 @@ func TestSourceForgetsWhatWentWhileTheServerForgot(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// What a first state that broke off has told, and what is gone in the next, was told
+// all the same.
+func TestSourceForgetsWhatABrokenFirstStateTold(t *testing.T) {
+	tests := map[string]func(s *server){
+		"stream": func(s *server) {
+			s.streams["services"] = []string{
+				svc("ADDED", "a", "1") + svc("ADDED", "b", "2"),
+				svc("ADDED", "b", "2") + end("v1", "Service", "9"),
+			}
+		},
+		"list": func(s *server) {
+			s.noStream = true
+			const list = `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"7"%s},"items":[{"metadata":{"namespace":"ns","name":%q}}]}`
+			s.lists["services"] = fmt.Sprintf(list, `,"continue":"more"`, "a") // and no second page
+			s.lists["endpointslices"] = `{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","metadata":{"resourceVersion":"7"}}`
+			s.onList = func(request string) {
+				if request == "servicesmore" {
+					s.lists["services"] = fmt.Sprintf(list, "", "b")
+				}
+			}
+		},
+	}
+	for name, script := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.streams["endpointslices"] = []string{end(discovery, "EndpointSlice", "5")}
+			script(s)
+			sink := run(t, s, Config{})
+			want := []string{"service ns/a", "service ns/b", "no service ns/a", "synced"}
+			if name == "stream" {
+				want = append(want, "service ns/b")
+			}
+			sink.wait(t, want...)
+		})
 	}
 }
 

@@ -62,7 +62,11 @@ type reflector struct {
 	version string
 	// canStream says that the server may know how to stream the first state.
 	canStream bool
-	names     map[types.NamespacedName]struct{}
+	// names are those of all objects that were delivered and not removed, with the
+	// attempt at a whole state that told them last: what an attempt that breaks off has
+	// delivered may be deleted before the next.
+	names   map[types.NamespacedName]int
+	attempt int
 	// complaint is the error that was logged last.
 	complaint string
 }
@@ -157,7 +161,7 @@ func refused(err error) bool {
 // hand, which is in its memory and at most a moment old: the watch goes on from there.
 // A server that has none there answers in pages.
 func (r *reflector) fetch(ctx context.Context) error {
-	seen := make(map[types.NamespacedName]struct{})
+	r.attempt++
 	opts := metav1.ListOptions{LabelSelector: r.labels, FieldSelector: r.fields, Limit: pageSize, ResourceVersion: "0"}
 	for {
 		page := r.list()
@@ -172,25 +176,28 @@ func (r *reflector) fetch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", r.name, err)
 		}
-		err = meta.EachListItem(page, func(o runtime.Object) error { return r.put(o, seen) })
+		err = meta.EachListItem(page, func(o runtime.Object) error { return r.put(o) })
 		if err != nil {
 			return fmt.Errorf("list %s: %w", r.name, err)
 		}
 		opts.ResourceVersion = "" // it is in the token
 		if opts.Continue = list.GetContinue(); opts.Continue == "" {
-			r.replace(seen, list.GetResourceVersion())
+			r.replace(list.GetResourceVersion())
 			return nil
 		}
 	}
 }
 
 // put delivers o and notes its name.
-func (r *reflector) put(o runtime.Object, names map[types.NamespacedName]struct{}) error {
+func (r *reflector) put(o runtime.Object) error {
 	name, err := nameOf(o)
 	if err != nil {
 		return err
 	}
-	names[name] = struct{}{}
+	if r.names == nil {
+		r.names = make(map[types.NamespacedName]int)
+	}
+	r.names[name] = r.attempt
 	r.set(o)
 	return nil
 }
@@ -204,13 +211,14 @@ func nameOf(o runtime.Object) (types.NamespacedName, error) {
 }
 
 // replace ends the delivery of a whole state: what is not in it was deleted.
-func (r *reflector) replace(seen map[types.NamespacedName]struct{}, version string) {
-	for name := range r.names {
-		if _, there := seen[name]; !there {
+func (r *reflector) replace(version string) {
+	for name, attempt := range r.names {
+		if attempt != r.attempt {
+			delete(r.names, name)
 			r.remove(name)
 		}
 	}
-	r.names, r.version = seen, version
+	r.version = version
 	if r.complete != nil {
 		r.complete()
 	}
@@ -233,10 +241,10 @@ func (r *reflector) watch(ctx context.Context, initial bool) error {
 		return r.failed(err)
 	}
 	defer w.Stop()
-	s := stream{reflector: r, names: r.names}
+	s := stream{reflector: r}
 	var silence <-chan time.Time
 	if initial {
-		s.names = make(map[types.NamespacedName]struct{})
+		r.attempt++
 		s.initial = true
 		timer := time.NewTimer(streamPause)
 		defer timer.Stop()
@@ -271,10 +279,8 @@ func (r *reflector) failed(err error) error {
 // stream is one watch.
 type stream struct {
 	*reflector
-	// initial says that the first state is not complete; names are then those seen
-	// of it, else all that are known.
+	// initial says that the first state is not complete.
 	initial bool
-	names   map[types.NamespacedName]struct{}
 	heard   func()
 }
 
@@ -291,7 +297,7 @@ func (s *stream) take(e watch.Event) error {
 	}
 	switch e.Type {
 	case watch.Added, watch.Modified:
-		if err := s.put(e.Object, s.names); err != nil {
+		if err := s.put(e.Object); err != nil {
 			return err
 		}
 	case watch.Deleted:
@@ -301,7 +307,7 @@ func (s *stream) take(e watch.Event) error {
 	case watch.Bookmark:
 		if s.initial && m.GetAnnotations()[initialEnd] == "true" {
 			s.initial = false
-			s.replace(s.names, m.GetResourceVersion())
+			s.replace(m.GetResourceVersion())
 			return nil
 		}
 	}
