@@ -124,6 +124,7 @@ clusterCIDR: %s
 clientConnection: {kubeconfig: %s}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 oomScoreAdj: 0
+enableProfiling: true
 `, nodeName, pods, filepath.Join(c.dir, "kubeconfig"))
 	return errors.Join(
 		os.WriteFile(filepath.Join(c.dir, "sa.key"), block, 0o600),

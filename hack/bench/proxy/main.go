@@ -44,6 +44,7 @@ func run() error {
 	updates := flag.Int("updates", 50, "updates of each kind")
 	stock := flag.Bool("stock", true, "measure the stock kube-proxy, too")
 	root := flag.String("root", "../..", "root of the repository")
+	profiles := flag.String("profiles", "", "write CPU profiles of nodekit's start and updates to this `directory`")
 	flag.Parse()
 	all, err := parseSizes(*sizes)
 	if err != nil {
@@ -56,7 +57,7 @@ func run() error {
 		return err
 	}
 	for _, z := range all {
-		contenders := []contender{{name: "nodekit", binary: tools.nodekit}}
+		contenders := []contender{{name: "nodekit", binary: tools.nodekit, profiles: *profiles}}
 		if *stock {
 			contenders = append(contenders, contender{name: "kube-proxy", binary: tools.kubeProxy})
 		}

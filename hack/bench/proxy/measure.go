@@ -18,7 +18,12 @@ import (
 )
 
 // contender is a kube-proxy to measure.
-type contender struct{ name, binary string }
+type contender struct {
+	name, binary string
+	// profiles is a directory for CPU profiles. Empty means none: to write them costs
+	// CPU time that would be measured.
+	profiles string
+}
 
 // result is what one contender needed.
 type result struct {
@@ -56,16 +61,24 @@ func measure(ctx context.Context, c *cluster, who contender, updates int) (resul
 		return r, err
 	}
 	defer func() { stopProxy(cmd, c, who) }()
+	profiled := who.profile(ctx, c, "start")
 	err = inside(c.net.client, func() error { return c.awaitAll(ctx) })
 	if err != nil {
 		return r, fmt.Errorf("%w\n%s", err, tail(filepath.Join(c.dir, who.name+".log")))
 	}
 	r.start, r.startCPU = time.Since(begin), cpuOf(cmd)
+	if err := profiled(); err != nil {
+		return r, err
+	}
 	fmt.Printf("  %s: all answer after %v (%v CPU)\n", who.name, r.start.Round(time.Millisecond), r.startCPU)
 	time.Sleep(2 * time.Second) // let what follows the start come to an end
 	u := updater{c: c, cmd: cmd, result: &r, count: updates}
 	for _, k := range kinds() {
+		profiled := who.profile(ctx, c, strings.ReplaceAll(string(k), " ", "-"))
 		if err := inside(c.net.client, func() error { return u.run(ctx, k) }); err != nil {
+			return r, fmt.Errorf("%s: %w", k, err)
+		}
+		if err := profiled(); err != nil {
 			return r, fmt.Errorf("%s: %w", k, err)
 		}
 		fmt.Printf("  %s: %s: p50 %v p99 %v, CPU %v\n", who.name, k, quantile(r.latency[k], 0.5).Round(10*time.Microsecond),
