@@ -1,6 +1,9 @@
 package conformance
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Whose says whose binary runs.
 type Whose string
@@ -28,17 +31,40 @@ type Kit struct {
 	Proxy   Whose `json:"proxy"`
 	// Backend is kube-proxy's mode: nftables or iptables.
 	Backend string `json:"backend"`
-	// Runtime is containerd, the distribution's, or containerd2, a current one.
+	// Runtime is containerd, the distribution's, or containerd2, a current one, or the
+	// absolute path of the socket of a runtime that somebody else runs, which is that of
+	// the first node. Other nodes have containerd then.
 	Runtime string `json:"runtime"`
+}
+
+// Foreign reports whether somebody else runs the runtime.
+func (k Kit) Foreign() bool { return strings.Contains(k.Runtime, "/") }
+
+// Check returns an error when the set cannot run with this kit.
+func (k Kit) Check(set Set) error {
+	if k.Foreign() && set.Suite == E2ENode {
+		return fmt.Errorf("the set %s starts a runtime of its own, containerd or containerd2: "+
+			"that suite moves the runtime and the kubelet into one control group", set.Name)
+	}
+	return nil
+}
+
+// runtimeName is the runtime in file names.
+func (k Kit) runtimeName() string {
+	if !k.Foreign() {
+		return k.Runtime
+	}
+	path := strings.TrimPrefix(k.Runtime, "unix://")
+	return "socket" + strings.ReplaceAll(path, "/", "-")
 }
 
 // Name returns what a run of the set with this kit is called in file names. The proxy
 // is part of it only where the set exercises it.
 func (k Kit) Name(set Set) string {
 	if set.Part == Node {
-		return fmt.Sprintf("kubelet-%s_%s", k.Kubelet, k.Runtime)
+		return fmt.Sprintf("kubelet-%s_%s", k.Kubelet, k.runtimeName())
 	}
-	return fmt.Sprintf("kubelet-%s_proxy-%s-%s_%s", k.Kubelet, k.Proxy, k.Backend, k.Runtime)
+	return fmt.Sprintf("kubelet-%s_proxy-%s-%s_%s", k.Kubelet, k.Proxy, k.Backend, k.runtimeName())
 }
 
 // Stock reports whether a run of the set with this kit exercises upstream's binaries

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/nodekit-go/nodekit/test/cluster"
 	"github.com/nodekit-go/nodekit/test/conformance"
 	"github.com/nodekit-go/nodekit/test/conformance/run"
 )
@@ -37,7 +38,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&kubelet, "kubelet", "stock", "ours or stock")
 	f.StringVar(&proxy, "proxy", "stock", "ours or stock")
 	f.StringVar(&o.kit.Backend, "backend", "nftables", "kube-proxy's `mode`: nftables or iptables")
-	f.StringVar(&o.kit.Runtime, "runtime", "containerd", "container `runtime`: containerd or containerd2")
+	f.StringVar(&o.kit.Runtime, "runtime", "containerd", "container `runtime`: containerd, containerd2, or the path of the socket of one that you run")
 	f.IntVar(&o.procs, "procs", 6, "how many specs run at the same time")
 	f.BoolVar(&o.fresh, "fresh", false, "begin anew instead of going on with a run that was killed")
 	f.BoolVar(&o.last, "last", false, "run nothing; take the results of the last run")
@@ -76,8 +77,11 @@ func (o *options) choose(name, kubelet, proxy string) (err error) {
 	if b := o.kit.Backend; b != "nftables" && b != "iptables" {
 		return fmt.Errorf("--backend=%s: want nftables or iptables", b)
 	}
-	if r := o.kit.Runtime; r != "containerd" && r != "containerd2" {
-		return fmt.Errorf("--runtime=%s: want containerd or containerd2; each node starts its own", r)
+	if _, err = cluster.ParseRuntime(o.kit.Runtime); err == nil {
+		err = o.kit.Check(o.set)
+	}
+	if err != nil {
+		return fmt.Errorf("--runtime=%s: %w", o.kit.Runtime, err)
 	}
 	return nil
 }

@@ -24,19 +24,31 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestParseTakesTheSocketOfARuntime(t *testing.T) {
+	const socket = "/run/crio/crio.sock"
+	o, err := parse([]string{"--set=node-conformance", "--runtime=" + socket}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.kit.Runtime != socket {
+		t.Errorf("runtime %q, want %q", o.kit.Runtime, socket)
+	}
+}
+
 func TestParseNamesWhatIsWrong(t *testing.T) {
-	for _, test := range []struct{ flag, want string }{
+	for _, test := range []struct{ flags, want string }{
 		{"--set=nowhere", "--set"},
 		{"--kubelet=mine", "--kubelet=mine"},
 		{"--proxy=none", "--proxy=none"},
 		{"--backend=ipvs", "--backend=ipvs"},
-		{"--runtime=/run/crio/crio.sock", "--runtime=/run/crio/crio.sock"},
+		{"--runtime=docker", "--runtime=docker"},
+		{"--set=standalone --runtime=/run/crio/crio.sock", "the set standalone"},
 		{"--output=xml", "--output=xml"},
 		{"more", `"more"`},
 		{"--colour", "colour"},
 	} {
-		t.Run(test.flag, func(t *testing.T) {
-			_, err := parse([]string{test.flag}, io.Discard)
+		t.Run(test.flags, func(t *testing.T) {
+			_, err := parse(strings.Fields(test.flags), io.Discard)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}

@@ -1,0 +1,36 @@
+package conformance
+
+import "testing"
+
+func TestNameOfAKit(t *testing.T) {
+	for _, test := range []struct {
+		name, runtime string
+		part          Part
+		want          string
+	}{
+		{"kubelet", "containerd2", Node, "kubelet-stock_containerd2"},
+		{"network", "containerd", Network, "kubelet-stock_proxy-ours-nftables_containerd"},
+		{"somebody else's runtime", "/run/crio/crio.sock", Node, "kubelet-stock_socket-run-crio-crio.sock"},
+		{"as a URL", "unix:///run/crio/crio.sock", Network, "kubelet-stock_proxy-ours-nftables_socket-run-crio-crio.sock"},
+		{"which is called like ours", "/containerd", Node, "kubelet-stock_socket-containerd"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			kit := Kit{Kubelet: Stock, Proxy: Ours, Backend: "nftables", Runtime: test.runtime}
+			if got := kit.Name(Set{Part: test.part}); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestKubeletsOwnSuiteTakesNoRuntimeOfSomebodyElse(t *testing.T) {
+	for _, set := range Sets() {
+		foreign := Kit{Runtime: "/run/crio/crio.sock"}.Check(set)
+		if got, want := foreign != nil, set.Suite == E2ENode; got != want {
+			t.Errorf("%s with somebody else's runtime: %v, want an error: %v", set.Name, foreign, want)
+		}
+		if err := (Kit{Runtime: "containerd2"}).Check(set); err != nil {
+			t.Errorf("%s: %v", set.Name, err)
+		}
+	}
+}
