@@ -11,52 +11,14 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
 	"sigs.k8s.io/yaml"
 )
 
-// What follows fits our kubelet to the suite: it takes fewer flags than upstream's, shows
-// its pods on a unix socket instead of the read-only port, and its configuration
-// nowhere. Each part goes when the kubelet has what it replaces.
-
-// flagsScript runs our kubelet, whose path is in the file ours, without the flags that
-// it does not take, or with its own name for them. What is left out is in the
-// configuration as well.
-const flagsScript = `#!/bin/sh
-state=$(dirname "$(readlink -f "$0")")
-left=$#
-while [ "$left" -gt 0 ]; do
-	flag=$1
-	shift
-	left=$((left - 1))
-	case $flag in
-	--runtime-cgroups=*) ;;
-	--image-service-endpoint | --feature-gates)
-		shift
-		left=$((left - 1))
-		;;
-	--v)
-		set -- "$@" "--log-level=$1"
-		shift
-		left=$((left - 1))
-		;;
-	*) set -- "$@" "$flag" ;;
-	esac
-done
-exec "$(cat "$state/ours")" "$@"
-`
-
-// adaptFlags writes the script to dir and returns its path.
-func adaptFlags(dir, kubelet string) (string, error) {
-	script := filepath.Join(dir, "adapted")
-	return script, errors.Join(
-		os.Mkdir(dir, 0o755),
-		os.WriteFile(filepath.Join(dir, "ours"), []byte(kubelet), 0o644),
-		os.WriteFile(script, []byte(flagsScript), 0o755),
-	)
-}
+// What follows answers the suite in our kubelet's place, which shows its pods on a unix
+// socket instead of the read-only port, and its configuration nowhere. Each part goes
+// when the kubelet has what it replaces.
 
 // Ports of the kubelet, by https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/.
 const (

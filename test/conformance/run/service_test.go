@@ -93,20 +93,3 @@ func TestKubeletIsRestartedAsBySystemd(t *testing.T) {
 		t.Errorf("the kubelet outlives its supervisor: %v", err)
 	}
 }
-
-func TestFlagsThatOurKubeletLacksAreDropped(t *testing.T) {
-	dir := t.TempDir()
-	writeScript(t, filepath.Join(dir, "print"), "#!/bin/sh\nfor flag; do echo \"$flag\"; done\n")
-	script, err := adaptFlags(filepath.Join(dir, "adapted"), filepath.Join(dir, "print"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), script, "--runtime-cgroups=/x", "--root-dir", "/var/lib/kubelet", "--v", "4",
-		"--image-service-endpoint", "unix:///run/x", "--feature-gates", "A=true", "--config", "a b").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if want := "--root-dir\n/var/lib/kubelet\n--log-level=4\n--config\na b\n"; string(out) != want {
-		t.Errorf("the kubelet has got %q, want %q", out, want)
-	}
-}
