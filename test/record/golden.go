@@ -11,7 +11,8 @@ import (
 
 // CheckGolden compares lines with those of a file, which may have comments that begin
 // with #, and lines that begin with "? ": those may be missing from got. With update
-// it writes the file instead, and keeps the comments at its head.
+// it writes the file instead, and keeps the comments at its head and what may be
+// missing.
 func CheckGolden(tb testing.TB, file string, got []string, update bool) {
 	tb.Helper()
 	content, err := os.ReadFile(file)
@@ -19,19 +20,29 @@ func CheckGolden(tb testing.TB, file string, got []string, update bool) {
 		tb.Fatal(err)
 	}
 	var head strings.Builder
-	var want []string
+	var want, optional []string
 	for line := range strings.Lines(string(content)) {
-		line, optional := strings.CutPrefix(strings.TrimSpace(line), "? ")
+		line, may := strings.CutPrefix(strings.TrimSpace(line), "? ")
 		switch {
-		case strings.HasPrefix(line, "#") && len(want) == 0:
+		case strings.HasPrefix(line, "#"):
 			head.WriteString(line + "\n")
-		case strings.HasPrefix(line, "#"), optional && !slices.Contains(got, line):
+		case may:
+			optional = append(optional, line)
 		default:
 			want = append(want, line)
 		}
 	}
+	got = slices.DeleteFunc(slices.Clone(got), func(line string) bool { return slices.Contains(optional, line) })
+	slices.Sort(got)
 	if update {
-		if err := os.WriteFile(file, []byte(head.String()+strings.Join(append(got, ""), "\n")), 0o644); err != nil {
+		for _, line := range got {
+			head.WriteString(line + "\n")
+		}
+		slices.Sort(optional)
+		for _, line := range optional {
+			head.WriteString("? " + line + "\n")
+		}
+		if err := os.WriteFile(file, []byte(head.String()), 0o644); err != nil {
 			tb.Fatal(err)
 		}
 		return

@@ -34,7 +34,7 @@ func TestGoldenFiles(t *testing.T) {
 	record.CheckGolden(t, file, []string{"a", "b"}, false)
 	record.CheckGolden(t, file, []string{"a", "b"}, true)
 	content, err := os.ReadFile(file)
-	if err != nil || string(content) != "# Why.\na\nb\n" {
+	if err != nil || string(content) != "# Why.\na\n? b\n? c\n" {
 		t.Errorf("file = %q, %v", content, err)
 	}
 }
