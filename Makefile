@@ -29,7 +29,7 @@ UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
 # Modules of their own, but those that only list tools.
 NESTED = $(filter-out hack/tools test/tools test/tools/kubernetes,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
 
-# What `make cluster` runs: each stock or ours, and the runtime containerd or containerd2.
+# What `make cluster` runs: each stock or ours, and the runtime containerd, containerd2 or a socket.
 NODES   ?= 2
 KUBELET ?= stock
 PROXY   ?= stock
@@ -61,7 +61,7 @@ demo: ## static pods on containerd behind a virtual IP, in a namespace of its ow
 	@exec $(OUT)/demo
 
 .PHONY: cluster
-cluster: cluster-tools ## a cluster in namespaces of its own until Ctrl-C (NODES=2 KUBELET=stock|ours PROXY=stock|ours BACKEND=nftables|iptables RUNTIME=containerd|containerd2 KEEP=1)
+cluster: cluster-tools ## a cluster in namespaces of its own until Ctrl-C (NODES=2 KUBELET=stock|ours PROXY=stock|ours BACKEND=nftables|iptables RUNTIME=containerd|containerd2|<socket> KEEP=1)
 	$(call say,cluster)
 	@go build -o $(OUT)/cluster ./hack/cluster
 	@exec $(OUT)/cluster -nodes $(NODES) -kubelet $(KUBELET) -proxy $(PROXY) -backend $(BACKEND) -runtime $(RUNTIME) $(if $(KEEP),-keep) $(if $(SUITES),-suites) $(ARGS)
@@ -74,7 +74,7 @@ CONFORMANCE = $(OUT)/conformance --set $(SET) --kubelet $(KUBELET) --proxy $(PRO
 	$(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') $(if $(PROCS),--procs $(PROCS)) $(if $(FRESH),--fresh)
 
 .PHONY: conformance
-conformance: cluster-tools ## a set of upstream's e2e specs, beside the stock result (SET=node-conformance|network|zones|quick|standalone|node-first FOCUS= SKIP= KUBELET= PROXY= BACKEND= RUNTIME= RECORD=1 FRESH=1)
+conformance: cluster-tools ## a set of upstream's e2e specs, beside the stock result (SET=node-conformance|network|zones|quick|standalone|node-first FOCUS= SKIP= KUBELET= PROXY= BACKEND= RUNTIME=containerd|containerd2|<socket> RECORD=1 FRESH=1)
 	$(call say,conformance: $(SET))
 	@for tool in ginkgo e2e e2e_node; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@go build -o $(OUT)/conformance ./test/conformance/cmd
@@ -192,7 +192,7 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 
 .PHONY: bench
 bench: ## benchmarks of every package, BENCHTIME (1s) each; those of the kernel need root
-	@go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./podworker/... ./proxier/... ./probes/... ./runtime/... ./staticpods/...
+	@go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./lease/... ./podworker/... ./proxier/... ./probes/... ./runtime/... ./staticpods/...
 
 .PHONY: bench-kubelet
 bench-kubelet: ## the example kubelet beside the stock one: a burst of pods, many idle pods (root)
