@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	apiclient.LogTo(log)
 	clients, err := o.clients()
 	if err != nil {
 		return err

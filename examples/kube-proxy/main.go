@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/examples/kube-proxy/proxy"
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -53,6 +54,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if cfg.Log, err = o.logger(cfg.Proxy, stderr); err != nil {
 		return err
 	}
+	apiclient.LogTo(cfg.Log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once

@@ -59,6 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if cfg.Log, err = program.Logger(stderr, o.level.Level, "text"); err != nil {
 		return err
 	}
+	apiclient.LogTo(cfg.Log)
 	keeper, err := lease.New(client.CoordinationV1().Leases(cfg.Namespace), cfg)
 	if err != nil {
 		return err
