@@ -3,12 +3,9 @@
 package nftables
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,71 +13,11 @@ import (
 	"github.com/nodekit-go/nodekit/proxier"
 )
 
-// lossShows is how long a probe may take. It is less than what the kernel waits before
-// it sends a lost SYN again (1 s), and enough for a machine with much else to do.
-const lossShows = 800 * time.Millisecond
-
-// probing asks vip over TCP and UDP, again and again, until the function it returns is
-// called, which reports what failed. An endpoint is asked directly, too: where that
-// fails the machine is too busy to tell anything.
-func probing(t *testing.T, ns *netnstest.NS, vip string) func() {
+// probing asks the virtual IP of webAnd over TCP and UDP until the function it returns
+// is called, which fails the test for each loss.
+func probing(t *testing.T, ns *netnstest.NS) func() {
 	t.Helper()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	failures := map[string][]error{}
-	count := 0
-	for _, at := range []struct{ network, addr string }{{"tcp", vip}, {"udp", vip}, {"tcp", vip}, {"udp", direct}, {"tcp", direct}} {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				err := probe(ns, at.network, at.addr)
-				mu.Lock()
-				count++
-				if err != nil {
-					failures[at.addr] = append(failures[at.addr], fmt.Errorf("%s: %w", at.network, err))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	return func() {
-		t.Helper()
-		close(stop)
-		wg.Wait()
-		switch failed := failures[vip]; {
-		case len(failed) == 0 && count > 0:
-		case len(failures[direct]) > 0:
-			t.Logf("%d probes failed, and %d that no rule touches: the machine is too busy", len(failed), len(failures[direct]))
-		default:
-			t.Errorf("%d of %d probes failed, the first: %v", len(failed), count, failed[:min(3, len(failed))])
-		}
-	}
-}
-
-// direct is an endpoint that stays.
-const direct = "10.244.1.11:8080"
-
-func probe(ns *netnstest.NS, network, vip string) error {
-	c, err := ns.Dial(network, vip, lossShows)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(lossShows)); err != nil {
-		return err
-	}
-	if network == "udp" {
-		if _, err := io.WriteString(c, "?"); err != nil {
-			return err
-		}
-	}
-	_, err = bufio.NewReader(c).ReadString('\n')
-	return err
+	return netnstest.Probes{From: ns, Networks: []string{"tcp", "udp", "tcp"}, Virtual: "10.96.0.10:80", Direct: "10.244.1.11:8080"}.Start(t)
 }
 
 // webAnd returns a Service that is probed, over TCP and UDP, with those.
@@ -99,7 +36,7 @@ func TestKernelProbesSurviveARestart(t *testing.T) {
 	many := manyServices(2000, 2)
 	first := newBackend(t, w.node, Config{Local: podNet()})
 	reset(t, first, webAnd(many...)...)
-	done := probing(t, w.client, "10.96.0.10:80")
+	done := probing(t, w.client)
 	for range 5 {
 		next := newBackend(t, w.node, Config{Local: podNet()})
 		reset(t, next, webAnd(many...)...)
@@ -114,7 +51,7 @@ func TestKernelProbesSurviveChurn(t *testing.T) {
 	b := newBackend(t, w.node, Config{Local: podNet()})
 	many := manyServices(1000, 2)
 	reset(t, b, webAnd(many...)...)
-	done := probing(t, w.client, "10.96.0.10:80")
+	done := probing(t, w.client)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range 1000 {
 		p := many[r.IntN(len(many))]

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nodekit-go/nodekit/internal/netnstest"
 	"github.com/nodekit-go/nodekit/proxier/nftables"
@@ -44,26 +43,7 @@ func TestKernelModeSwitchLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stop := make(chan struct{})
-	failures := make(chan []string, 1)
-	go func() {
-		var out []string
-		for {
-			select {
-			case <-stop:
-				failures <- out
-				return
-			default:
-			}
-			// Less than what the kernel waits before it sends a lost SYN again.
-			c, err := node.Dial("tcp", "10.96.0.10:80", 800*time.Millisecond)
-			if err != nil {
-				out = append(out, err.Error())
-				continue
-			}
-			_ = c.Close()
-		}
-	}()
+	stop := netnstest.Probes{From: node, Networks: []string{"tcp"}, Virtual: "10.96.0.10:80", Direct: "10.244.0.5:8080"}.Start(t)
 	backend, err := nftables.New(nftables.Config{NetNS: node.Path()})
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +60,7 @@ func TestKernelModeSwitchLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, node, "10.96.0.10:80", nil)
-	close(stop)
-	if all := <-failures; len(all) > 0 {
-		t.Errorf("%d connections failed, the first: %s", len(all), all[0])
-	}
+	stop()
 	left, err := node.Run("sh", "-c", "iptables-save; nft list tables")
 	if err != nil {
 		t.Fatal(err)
