@@ -52,6 +52,9 @@ func Open(cfg Config) (*Writer, error) {
 // Set takes the newest status of a pod. A terminal one is in the journal when Set
 // returns; the error says why it is not, and the status counts all the same. Statuses
 // after a terminal one change neither the phase nor how containers ended.
+//
+// A pod without a name, as the rest of one of which only the UID is known, is passed
+// over: nobody can be told of it.
 func (w *Writer) Set(pod *corev1.Pod, status *corev1.PodStatus) error {
 	return w.change(pod, func(old *corev1.PodStatus) *corev1.PodStatus { return follow(old, status) }, false)
 }
@@ -70,6 +73,9 @@ func (w *Writer) Finished(pod *corev1.Pod) error {
 
 // change computes a new status from the old one, and takes it.
 func (w *Writer) change(pod *corev1.Pod, next func(*corev1.PodStatus) *corev1.PodStatus, finished bool) error {
+	if pod.Name == "" {
+		return nil
+	}
 	old := &corev1.PodStatus{}
 	w.mu.Lock()
 	if e := w.entries[pod.UID]; e != nil && e.status != nil {
@@ -187,6 +193,9 @@ func (w *Writer) Gone(uid types.UID) {
 	}
 	waited := !e.acknowledged()
 	e.gone, e.server = true, nil
+	if !e.busy && (e.status == nil || e.dropped()) {
+		delete(w.entries, uid) // who has not set a status will not forget it either
+	}
 	w.settledLocked()
 	w.mu.Unlock()
 	if waited {

@@ -484,3 +484,38 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// TestPodWithoutNameHoldsNothingUp: of what a crash has left sometimes only the UID is
+// known. Clients refuse to ask for a pod without a name, which looks as if the API server
+// were away.
+func TestPodWithoutNameHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(newPod("a", "u1"))
+		s.fail = func(_, name string) error {
+			if name == "" {
+				return errors.New("resource name may not be empty")
+			}
+			return nil
+		}
+		dir := t.TempDir()
+		w, stop := open(t, statuswriter.Config{Pods: s.client, Dir: dir})
+		rest := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u2"}}
+		if err := errors.Join(w.Set(rest, ended(1)), w.Finished(rest)); err != nil {
+			t.Error(err)
+		}
+		if !w.Acknowledged("u2") {
+			t.Error("somebody is waited for who cannot be told")
+		}
+		if err := w.Set(newPod("a", "u1"), ended(0)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if got := s.get("a").Status.Phase; got != corev1.PodSucceeded {
+			t.Errorf("the other pod is %s, want Succeeded", got)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("the journal holds %v (%v), want nothing", left, err)
+		}
+		stop()
+	})
+}
