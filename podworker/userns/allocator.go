@@ -75,6 +75,9 @@ func New(cfg Config) (*Allocator, error) {
 		return nil, fmt.Errorf("userns: %w", err)
 	}
 	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
 		uid := types.UID(e.Name())
 		r, err := readRecord(a.file(uid))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -162,3 +162,12 @@ func FuzzParseSubIDs(f *testing.F) {
 		}
 	})
 }
+
+// TestFilesBesidePods do not keep an agent from starting.
+func TestFilesBesidePods(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "note"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get(t, newAllocator(t, userns.Config{Pods: dir}), "u1")
+}
