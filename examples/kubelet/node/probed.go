@@ -20,8 +20,7 @@ func (p *probing) follow(pod *corev1.Pod, status *corev1.PodStatus, ending bool)
 	if p == nil {
 		return
 	}
-	for i := range status.ContainerStatuses {
-		c := &status.ContainerStatuses[i]
+	for _, c := range probedStatuses(status) {
 		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 			if t != nil {
 				p.engine.Remove(bareID(t.ContainerID))
@@ -29,6 +28,12 @@ func (p *probing) follow(pod *corev1.Pod, status *corev1.PodStatus, ending bool)
 		}
 	}
 	p.add(pod, status, ending)
+}
+
+// probedStatuses returns the statuses of all containers that may have probes: sidecars
+// are among the init containers.
+func probedStatuses(status *corev1.PodStatus) []corev1.ContainerStatus {
+	return slices.Concat(status.InitContainerStatuses, status.ContainerStatuses)
 }
 
 // add begins to probe the containers that run according to a status.
@@ -84,8 +89,7 @@ func (p *probing) isNew(uid types.UID, err error) bool {
 // process told that it was ready, it stays so until its probe says otherwise.
 func seedOf(status *corev1.PodStatus, container string) *probes.Values {
 	seed := &probes.Values{Startup: probes.Unknown, Liveness: probes.Success, Readiness: probes.Failure}
-	for i := range status.ContainerStatuses {
-		c := &status.ContainerStatuses[i]
+	for _, c := range probedStatuses(status) {
 		if c.Name != container {
 			continue
 		}
@@ -151,18 +155,20 @@ func (p *probing) discover(pod *corev1.Pod, status *corev1.PodStatus, seen *runt
 	if p == nil || seen == nil || !wantsProbes(&pod.Spec) {
 		return
 	}
+	statuses := probedStatuses(status)
 	for _, c := range seen.Containers {
 		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || p.knows(c.GetId()) {
 			continue
 		}
-		at := slices.IndexFunc(status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		at := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool {
 			return s.Name == c.GetMetadata().GetName()
 		})
 		if at < 0 {
 			continue
 		}
 		one := *status
-		one.ContainerStatuses = []corev1.ContainerStatus{runningAs(&status.ContainerStatuses[at], c)}
+		one.InitContainerStatuses = nil
+		one.ContainerStatuses = []corev1.ContainerStatus{runningAs(&statuses[at], c)}
 		p.add(pod, &one, false)
 	}
 }
@@ -175,7 +181,7 @@ func (p *probing) knows(id string) bool {
 
 // wantsProbes reports whether any container of a pod has a probe.
 func wantsProbes(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
 		return c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil
 	})
 }

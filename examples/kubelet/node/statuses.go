@@ -148,12 +148,17 @@ func lasting(status *corev1.PodStatus) corev1.PodStatus {
 			})
 		}
 	}
-	for i := range status.ContainerStatuses {
-		c := &status.ContainerStatuses[i]
-		if c.State.Running != nil {
-			kept.ContainerStatuses = append(kept.ContainerStatuses, corev1.ContainerStatus{
-				Name: c.Name, ContainerID: c.ContainerID, Started: c.Started, Ready: c.Ready,
-			})
+	kept.InitContainerStatuses = lastingOf(status.InitContainerStatuses) // sidecars are among them
+	kept.ContainerStatuses = lastingOf(status.ContainerStatuses)
+	return kept
+}
+
+// lastingOf returns what is kept of the containers that run.
+func lastingOf(list []corev1.ContainerStatus) []corev1.ContainerStatus {
+	var kept []corev1.ContainerStatus
+	for i := range list {
+		if c := &list[i]; c.State.Running != nil {
+			kept = append(kept, corev1.ContainerStatus{Name: c.Name, ContainerID: c.ContainerID, Started: c.Started, Ready: c.Ready})
 		}
 	}
 	return kept

@@ -64,6 +64,46 @@ func TestRestartOfTheAgentTakesNothingBack(t *testing.T) {
 	}
 }
 
+// TestRestartOfTheAgentTakesNothingBackFromSidecars, which are among the init containers:
+// the pod stays ready, and the startup probe that has passed is not run again.
+func TestRestartOfTheAgentTakesNothingBackFromSidecars(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		pod := newPod("web")
+		always := corev1.ContainerRestartPolicyAlways
+		side := *pod.Spec.Containers[0].DeepCopy()
+		side.Name, side.RestartPolicy = "side", &always
+		side.StartupProbe, side.ReadinessProbe = runs("startup"), runs("readiness")
+		side.ReadinessProbe.PeriodSeconds = 60
+		pod.Spec.InitContainers = []corev1.Container{side}
+		m.manifests.write(pod)
+		k := m.start(t)
+		pass(100 * time.Second)
+		was := k.ready("web")
+		if was.Status != corev1.ConditionTrue {
+			t.Fatalf("condition is %+v, want ready", was)
+		}
+		k.end()
+		pass(10 * time.Second)
+		m.ForgetCalls()
+		m.commands.set(failing("startup"))
+		k = m.start(t)
+		for range 700 {
+			pass(100 * time.Millisecond)
+			if code, _ := k.get("unix", "/pods"); code != http.StatusOK {
+				continue
+			}
+			if diff := cmp.Diff(was, k.ready("web")); diff != "" {
+				t.Fatalf("condition (-before +after the restart):\n%s", diff)
+			}
+		}
+		if got := len(m.ran("startup")); got != 0 {
+			t.Errorf("startup was asked %d times of a sidecar that had started", got)
+		}
+		m.unchanged(t)
+	})
+}
+
 // TestContainerThatDiedBetweenTwoAgents: its successor has to earn its readiness.
 func TestContainerThatDiedBetweenTwoAgents(t *testing.T) {
 	onMachine(t, func(m *machine) {
