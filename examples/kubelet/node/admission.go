@@ -14,6 +14,7 @@ import (
 	"github.com/nodekit-go/nodekit/lease/nodestatus/shutdown"
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/admission"
+	"github.com/nodekit-go/nodekit/podworker/events"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
@@ -31,6 +32,8 @@ type admissions struct {
 	mu       sync.Mutex // guards the fields below, also while it is decided
 	admitted map[types.UID]*corev1.Pod
 	waiting  map[types.UID]bool
+	// changed is true if admitted has changed since it was last asked for.
+	changed bool
 }
 
 func newAdmissions(node func() admission.Node, closed func() bool) *admissions {
@@ -43,6 +46,9 @@ func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := admission.Decision{Verdict: admission.Admitted}
+	if podstatus.IsTerminal(pod.Status.Phase) {
+		return d // it holds nothing any more
+	}
 	switch {
 	case a.admitted[pod.UID] != nil || runs:
 	case a.closed():
@@ -53,6 +59,7 @@ func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
 	delete(a.waiting, pod.UID)
 	switch d.Verdict {
 	case admission.Admitted:
+		a.changed = a.changed || a.admitted[pod.UID] == nil
 		a.admitted[pod.UID] = pod
 	case admission.NotYet, admission.Preempt:
 		a.waiting[pod.UID] = true
@@ -65,9 +72,20 @@ func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
 func (a *admissions) release(gone func(types.UID) bool) []types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	held := len(a.admitted)
 	maps.DeleteFunc(a.admitted, func(uid types.UID, _ *corev1.Pod) bool { return gone(uid) })
+	a.changed = a.changed || len(a.admitted) != held
 	maps.DeleteFunc(a.waiting, func(uid types.UID, _ bool) bool { return gone(uid) })
 	return slices.Collect(maps.Keys(a.waiting))
+}
+
+// differ reports whether other pods hold resources than when it was last called.
+func (a *admissions) differ() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	changed := a.changed
+	a.changed = false
+	return changed
 }
 
 // active returns the pods that hold resources.
@@ -134,7 +152,8 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		return c.Syncer.Sync(ctx, pod)
 	case admission.Never:
 		log.Warn("pod is refused", "reason", d.Reason, "message", d.Message)
-		a.pool.Terminate(pod.UID, podworker.Termination{Phase: corev1.PodFailed, Reason: d.Reason, Message: d.Message})
+		a.refused(pod, d)
+		a.pool.Terminate(pod.UID, podworker.Termination{Phase: corev1.PodFailed, Reason: d.Reason, Message: "Pod was rejected: " + d.Message})
 		return podworker.Outcome{}, nil
 	case admission.Preempt:
 		d.Reason, d.Message = admission.ReasonPreempting, "waits until the pods that it preempts have ended"
@@ -145,11 +164,19 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	}
 	if last, _ := a.catalog.status(pod.UID); last.Reason != d.Reason {
 		log.Warn("pod cannot start yet", "reason", d.Reason, "message", d.Message)
+		if d.Verdict == admission.NotYet {
+			a.refused(pod, d)
+		}
 	}
 	a.setStatus(pod, corev1.PodStatus{
 		Phase: corev1.PodPending, Reason: d.Reason, Message: d.Message, QOSClass: podstatus.QOSClass(pod), ObservedGeneration: pod.Generation,
 	})
 	return podworker.Outcome{Again: askAgain}, nil
+}
+
+// refused tells why a pod does not start, in the words of the kubelet.
+func (a *agent) refused(pod *corev1.Pod, d admission.Decision) {
+	a.events.Record(events.OfPod(pod, ""), corev1.EventTypeWarning, d.Reason, d.Message)
 }
 
 // preempt ends a pod for a more important one.
@@ -158,6 +185,7 @@ func (a *agent) preempt(victim, pod *corev1.Pod) {
 		return
 	}
 	a.log.Warn("pod is preempted", "pod", fullName(victim), "uid", string(victim.UID), "for", fullName(pod))
+	a.events.Record(events.OfPod(victim, ""), corev1.EventTypeWarning, admission.ReasonPreempting, admission.MessagePreempting)
 	a.pool.Terminate(victim.UID, podworker.Termination{
 		Phase: corev1.PodFailed, Reason: admission.ReasonPreempting, Message: admission.MessagePreempting,
 		Conditions: []corev1.PodCondition{{

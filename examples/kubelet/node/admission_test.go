@@ -72,8 +72,13 @@ func TestPodsStartWhereThereIsRoom(t *testing.T) {
 			t.Errorf("phases (-want +got):\n%s", diff)
 		}
 		const message = "Node didn't have enough resource: cpu, requested: 1600, "
-		if got := k.pods()["huge"].Status.Message; !strings.HasPrefix(got, message) {
-			t.Errorf("message %q, want one that begins with %q", got, message)
+		if got := k.pods()["huge"].Status.Message; !strings.HasPrefix(got, "Pod was rejected: "+message) {
+			t.Errorf("message %q, want that of a rejected pod with %q", got, message)
+		}
+		for _, pod := range []string{"pod=default/huge", "pod=default/b"} {
+			if !m.log.has("msg=event", pod, "reason=OutOfcpu") {
+				t.Errorf("no event tells why %s does not start", pod)
+			}
 		}
 		k.end()
 		k = m.start(t, small(t))
@@ -125,6 +130,9 @@ func TestImportantPodTakesThePlaceOfAnother(t *testing.T) {
 		status := k.pods()["low"].Status
 		if status.Message != "Preempted in order to admit critical pod" {
 			t.Errorf("message %q", status.Message)
+		}
+		if !m.log.has("msg=event", "pod=default/low", "reason=Preempting") {
+			t.Error("no event tells of the preemption")
 		}
 	})
 }

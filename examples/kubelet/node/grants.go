@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,11 @@ type grants struct {
 	class func(ctx context.Context, name string) (string, error)
 	// handlers asks the runtime what its handlers can.
 	handlers func(ctx context.Context) ([]*runtimeapi.RuntimeHandler, error)
+
+	mu sync.Mutex // guards given
+	// given has the handlers of the pods' runtime classes. A pod keeps its own, also while
+	// the API server is away: its containers have to be restarted then, too.
+	given map[types.UID]string
 }
 
 func newGrants(ctx context.Context, n *Node, rt Runtime) (*grants, error) {
@@ -108,7 +114,7 @@ func (g *grants) of(ctx context.Context, pod *corev1.Pod) (podspec.Grant, error)
 			return grant, errors.New("runtime classes need an API server")
 		}
 		var err error
-		if name, err = g.class(ctx, *class); err != nil {
+		if name, err = g.handler(ctx, pod.UID, *class); err != nil {
 			return grant, err
 		}
 	}
@@ -134,6 +140,27 @@ func (g *grants) of(ctx context.Context, pod *corev1.Pod) (podspec.Grant, error)
 	own := podspec.UserNamespace(ids)
 	grant.Users = &own
 	return grant, nil
+}
+
+// handler returns the handler of a pod's runtime class.
+func (g *grants) handler(ctx context.Context, uid types.UID, class string) (string, error) {
+	g.mu.Lock()
+	name, known := g.given[uid]
+	g.mu.Unlock()
+	if known {
+		return name, nil
+	}
+	name, err := g.class(ctx, class)
+	if err != nil {
+		return "", err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.given == nil {
+		g.given = map[types.UID]string{}
+	}
+	g.given[uid] = name
+	return name, nil
 }
 
 // asksForFeatures reports whether a pod needs to know what its handler can.
@@ -165,4 +192,9 @@ func handlerNamed(list []*runtimeapi.RuntimeHandler, name string) podspec.Handle
 }
 
 // release takes back what a pod was given.
-func (g *grants) release(uid types.UID) { g.users.Release(uid) }
+func (g *grants) release(uid types.UID) {
+	g.users.Release(uid)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.given, uid)
+}

@@ -34,6 +34,8 @@ type pictures struct {
 	*images.Manager
 	collector *gc.Collector
 	records   *pullrecord.Store
+	// guest leaves the removal of images to another agent.
+	guest bool
 }
 
 // recordsDir is where the kubelet keeps whose credentials pulled what.
@@ -54,7 +56,7 @@ func newPictures(ctx context.Context, n *Node, a *agent) (*pictures, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pictures{records: records}
+	p := &pictures{records: records, guest: n.guest}
 	p.Manager, err = images.New(a.runtime, images.Config{
 		MaxParallel: parallelPulls(k),
 		QPS:         float64(*k.RegistryPullQPS),
@@ -139,7 +141,12 @@ func (n *Node) credentials() (images.Credentials, error) {
 }
 
 // run removes images that nobody uses until ctx ends.
-func (p *pictures) run(ctx context.Context) error { return p.collector.Run(ctx) }
+func (p *pictures) run(ctx context.Context) error {
+	if p.guest {
+		return nil
+	}
+	return p.collector.Run(ctx)
+}
 
 // recover takes in what became of pulls that a crash has cut off. It is called before
 // the first pull.

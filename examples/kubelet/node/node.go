@@ -157,6 +157,9 @@ type Node struct {
 	ties
 	// watch is told each status; nil: nobody listens.
 	watch func(corev1.PodStatus)
+	// guest says that another agent looks after the machine: what is common to all pods,
+	// such as the weights of their classes and the images, is left alone.
+	guest bool
 	// driver is who names the cgroups, known once the runtime has answered.
 	driver string
 }

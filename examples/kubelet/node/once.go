@@ -35,7 +35,7 @@ func RunOnce(ctx context.Context, cfg Config, pod *corev1.Pod, out io.Writer) (e
 	if err != nil {
 		return 0, err
 	}
-	n.watch = life.set
+	n.watch, n.guest = life.set, true
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := make(chan error, 1)

@@ -11,7 +11,11 @@ import (
 )
 
 // podCgroups are the cgroups of the node's pods, nil where the runtime makes them.
-type podCgroups struct{ *cgroups.Tree }
+type podCgroups struct {
+	*cgroups.Tree
+	// guest leaves what is common to all pods of the machine to another agent.
+	guest bool
+}
 
 // newPodCgroups returns the cgroups of the pods, nil if they are the business of
 // systemd or of the user of a Node.
@@ -33,7 +37,7 @@ func newPodCgroups(n *Node, driver string) (*podCgroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &podCgroups{tree}, nil
+	return &podCgroups{tree, n.guest}, nil
 }
 
 // cgroupRules are what the configuration adds to the limits of pods.
@@ -64,7 +68,7 @@ func (c *podCgroups) parts() podsync.PodCgroups {
 
 // setup makes what is above the cgroups of pods.
 func (c *podCgroups) setup(ctx context.Context) error {
-	if c == nil {
+	if c == nil || c.guest {
 		return nil
 	}
 	return c.Setup(ctx)
@@ -72,7 +76,7 @@ func (c *podCgroups) setup(ctx context.Context) error {
 
 // weigh has the classes weigh what their pods ask for.
 func (a *agent) weigh(ctx context.Context) {
-	if a.cgroups == nil {
+	if a.cgroups == nil || a.cgroups.guest {
 		return
 	}
 	if err := a.cgroups.SetActive(ctx, a.admissions.active()); err != nil {
@@ -83,7 +87,7 @@ func (a *agent) weigh(ctx context.Context) {
 // sweepCgroups removes empty cgroups of pods that nobody knows any more. Those in use
 // may be another kubelet's.
 func (a *agent) sweepCgroups() {
-	if a.cgroups == nil {
+	if a.cgroups == nil || a.cgroups.guest {
 		return
 	}
 	uids, err := a.cgroups.Pods()

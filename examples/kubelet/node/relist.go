@@ -60,6 +60,8 @@ func (a *agent) relist(ctx context.Context) error {
 		}
 		if round%sweepEvery == 1 {
 			a.sweep(ctx)
+		}
+		if a.admissions.differ() || round%sweepEvery == 1 {
 			a.weigh(ctx)
 		}
 		a.complain(time.Now())
