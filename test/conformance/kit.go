@@ -74,9 +74,12 @@ func (k Kit) Stock(set Set) bool {
 }
 
 // Yardstick returns the kit that this one is compared with: the same with upstream's
-// binaries.
+// binaries. Nothing is recorded of somebody else's runtime; containerd stands in for it.
 func (k Kit) Yardstick() Kit {
 	k.Kubelet, k.Proxy = Stock, Stock
+	if k.Foreign() {
+		k.Runtime = "containerd"
+	}
 	return k
 }
 

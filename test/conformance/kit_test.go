@@ -34,3 +34,15 @@ func TestKubeletsOwnSuiteTakesNoRuntimeOfSomebodyElse(t *testing.T) {
 		}
 	}
 }
+
+func TestYardstick(t *testing.T) {
+	for runtime, want := range map[string]string{
+		"containerd2": "kubelet-stock_proxy-stock-iptables_containerd2",
+		"/run/x.sock": "kubelet-stock_proxy-stock-iptables_containerd",
+	} {
+		kit := Kit{Kubelet: Ours, Proxy: Ours, Backend: "iptables", Runtime: runtime}
+		if got := kit.Yardstick().Name(Set{Part: Network}); got != want {
+			t.Errorf("%s is compared with %s, want %s", runtime, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,6 +80,9 @@ func (o *options) choose(name, kubelet, proxy string) (err error) {
 	}
 	if _, err = cluster.ParseRuntime(o.kit.Runtime); err == nil {
 		err = o.kit.Check(o.set)
+	}
+	if err == nil && o.kit.Foreign() && (o.record || o.ratchet) {
+		err = errors.New("what a runtime of somebody else passes is neither recorded nor put into the ratchet")
 	}
 	if err != nil {
 		return fmt.Errorf("--runtime=%s: %w", o.kit.Runtime, err)

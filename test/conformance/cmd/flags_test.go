@@ -42,6 +42,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		{"--proxy=none", "--proxy=none"},
 		{"--backend=ipvs", "--backend=ipvs"},
 		{"--runtime=docker", "--runtime=docker"},
+		{"--runtime=/run/crio/crio.sock --record", "recorded"},
 		{"--set=standalone --runtime=/run/crio/crio.sock", "the set standalone"},
 		{"--output=xml", "--output=xml"},
 		{"more", `"more"`},
