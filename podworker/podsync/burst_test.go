@@ -16,6 +16,7 @@ import (
 // TestBurst starts 90 pods at once, of which two that came last are critical. Half of
 // them are ready when half of the time is over, and the critical ones among the first.
 func TestBurst(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(m *machine) {
 		t := m.t
 		for _, rpc := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {

@@ -28,6 +28,7 @@ import (
 // containers are made in order, no container is given more time than the shortest grace
 // period, and in the end exactly what is wanted is there.
 func TestInvariants(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		ops := rapid.SliceOfN(rapid.Custom(drawTrouble), 5, 40).Draw(rt, "ops")
 		var broken []string

@@ -23,6 +23,7 @@ import (
 // time a pod has at most one ready sandbox; in the end exactly the wanted pods run,
 // and of the others nothing is left.
 func TestRandomEvents(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			bubble(t, func(m *machine) {

@@ -40,6 +40,7 @@ func TestStories(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(strings.TrimPrefix(file, "testdata/"), ".txtar"), func(t *testing.T) {
+			t.Parallel()
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
