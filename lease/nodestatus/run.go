@@ -77,7 +77,8 @@ func (r *Reporter) report(ctx context.Context) {
 		return
 	}
 	for attempt := 1; attempt <= attempts && ctx.Err() == nil; attempt++ {
-		err := r.try(ctx, facts, attempt)
+		// What the node is like may have changed while the server did not answer.
+		err := r.try(ctx, r.assess(facts), attempt)
 		if err == nil {
 			if attempt > 1 {
 				r.cfg.Log.Info("status of the node is told again", "attempts", attempt)
@@ -109,19 +110,21 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// collect gathers the facts and whether the node is ready.
+// collect gathers the facts.
 func (r *Reporter) collect(ctx context.Context) Facts {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	factsCtx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	facts, err := r.cfg.Facts(ctx)
+	facts, err := r.cfg.Facts(factsCtx)
 	if err != nil && ctx.Err() == nil {
 		r.cfg.Log.Warn("some facts of the node could not be collected", "err", err)
 	}
-	facts.notReady = append(facts.notReady, r.cfg.NotReady()...)
+	return facts
+}
+
+// assess returns the facts with whether the node is ready, and what is short.
+func (r *Reporter) assess(facts Facts) Facts {
+	facts = facts.NotReady(r.cfg.NotReady()...).UnderPressure(r.cfg.Pressures)
 	r.unready = len(facts.notReady) > 0
-	facts.memory = r.cfg.Pressures.MemoryPressure()
-	facts.disk = r.cfg.Pressures.DiskPressure()
-	facts.pid = r.cfg.Pressures.PIDPressure()
 	return facts
 }
 
@@ -166,9 +169,11 @@ func (r *Reporter) current(ctx context.Context, facts Facts, attempt int) (*core
 		// From the server's cache, which costs it little.
 		opts.ResourceVersion = "0"
 	}
-	reqCtx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	got, err := r.client.Get(reqCtx, r.cfg.Name, opts)
+	got, err := r.get(ctx, opts)
+	if apierrors.IsNotFound(err) && opts.ResourceVersion != "" {
+		// The cache may be that of another server, which has not heard of the Node yet.
+		got, err = r.get(ctx, metav1.GetOptions{})
+	}
 	switch {
 	case err == nil && r.node != nil && got.UID == r.node.UID && older(got, r.node):
 		return r.node, nil // the cache lags behind what was sent
@@ -187,6 +192,13 @@ func (r *Reporter) current(ctx context.Context, facts Facts, attempt int) (*core
 		return nil, fmt.Errorf("get node %s, which is not registered from here: %w", r.cfg.Name, err)
 	}
 	return nil, r.register(ctx, facts)
+}
+
+// get asks for the Node once.
+func (r *Reporter) get(ctx context.Context, opts metav1.GetOptions) (*corev1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	return r.client.Get(ctx, r.cfg.Name, opts)
 }
 
 // register creates the Node with its first status.

@@ -1,8 +1,10 @@
 package nodestatus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,11 +30,12 @@ type bench struct {
 	// reasons is why the node is not ready, facts what it reports.
 	reasons []string
 	facts   nodestatus.Facts
-	// down makes the server unreachable; refuse answers writes with 403.
-	down, refuse bool
-	requests     []string
-	events       []string
-	failures     int
+	// down makes the server unreachable; refuse answers writes with 403; lag says that
+	// its cache does not have the Node.
+	down, refuse, lag bool
+	requests          []string
+	events            []string
+	failures          int
 }
 
 func (b *bench) set(change func(*bench)) {
@@ -46,8 +49,11 @@ func (b *bench) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	b.requests = append(b.requests, r.Method)
 	down, refuse := b.down, b.refuse && r.Method != http.MethodGet
+	lag := b.lag && r.URL.Query().Has("resourceVersion")
 	b.mu.Unlock()
 	switch {
+	case lag:
+		leasetest.New().ServeHTTP(w, r) // one without Nodes
 	case down:
 		<-r.Context().Done()
 	case refuse:
@@ -264,6 +270,46 @@ func TestServerThatWasAway(t *testing.T) {
 	})
 }
 
+// What is told after the server was away is how the node is by then.
+func TestNodeThatChangesWhileTheServerDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		pass(15 * time.Second)
+		// The next report begins, and hangs; in the middle of it the node fails.
+		b.set(func(b *bench) { b.down = true })
+		pass(8 * time.Second)
+		b.set(func(b *bench) { b.down, b.reasons = false, []string{"container runtime is down"} })
+		b.server.SetNode("node-a", func(n *corev1.Node) {
+			n.Status.Conditions[3].Status = corev1.ConditionUnknown
+		})
+		for b.ready().Status == corev1.ConditionUnknown {
+			pass(100 * time.Millisecond)
+		}
+		if c := b.ready(); c.Status != corev1.ConditionFalse || c.Message != "container runtime is down" {
+			t.Errorf("the first thing that is told is %v", c)
+		}
+	})
+}
+
+// A cache that lags is no deletion.
+func TestServerThatHasNotHeardOfTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		pass(15 * time.Second)
+		b.count("")
+		b.set(func(b *bench) { b.lag = true })
+		pass(time.Minute)
+		if n := b.count(http.MethodPost); n != 0 {
+			t.Errorf("the Node was registered %d more times", n)
+		}
+		b.set(func(b *bench) {
+			if b.failures > 0 {
+				t.Errorf("%d failures were told", b.failures)
+			}
+		})
+	})
+}
+
 func TestNodeThatIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ *bench, c *nodestatus.Config) { c.Registration.Labels = map[string]string{"zone": "b"} })
@@ -388,7 +434,9 @@ func TestCordonIsTold(t *testing.T) {
 func TestFactsThatCannotBeCollectedLeaveTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := false
+		var log bytes.Buffer
 		b := newBench(t, func(b *bench, c *nodestatus.Config) {
+			c.Log = slog.New(slog.NewTextHandler(&log, nil))
 			c.Facts = func(ctx context.Context) (nodestatus.Facts, error) {
 				b.mu.Lock()
 				facts, hung := b.facts, hang
@@ -409,6 +457,10 @@ func TestFactsThatCannotBeCollectedLeaveTheRest(t *testing.T) {
 		}
 		if cpu := n.Status.Capacity.Cpu(); cpu.String() != "4" {
 			t.Errorf("capacity %v, want it kept", n.Status.Capacity)
+		}
+		synctest.Wait()
+		if !strings.Contains(log.String(), "images") {
+			t.Errorf("log:\n%s\nwant what could not be collected in it", log.String())
 		}
 	})
 }
