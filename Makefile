@@ -21,7 +21,7 @@ APT_QEMU := qemu-system-x86 xz-utils zstd lz4
 NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
-# Packages whose tests start clusters, one after the other.
+# Packages whose tests start clusters, two at a time: they wait more than they compute.
 CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/record/... ./test/flows/...
 
 # Every package but those that need a real node.
@@ -155,7 +155,7 @@ test-cluster: cluster-tools ## a stock cluster with two nodes passes ten specs a
 	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	$(call say,cluster tests)
-	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -p 1 -timeout 15m $(CLUSTER_TESTS)
+	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -p 2 -timeout 15m $(CLUSTER_TESTS)
 
 .PHONY: test-nested
 test-nested: ## the nested modules
@@ -168,6 +168,8 @@ test-long: ## the tests that make days of a node's life, in full length
 	@NODEKIT_LONG=1 go test -timeout 60m ./probes/...
 	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
 	@NODEKIT_LONG=1 NODEKIT_TEST_TOOLS=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 60m -run 'Churn|TakeOver|Stories' ./test/node ./test/replay
+	@$(MAKE) --no-print-directory cluster-tools
+	@NODEKIT_LONG=1 NODEKIT_TEST_TOOLS=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 60m ./test/flows
 	@$(MAKE) --no-print-directory vm && hack/install.sh $(APT_QEMU)
 	@$(VM) $(QEMU) -run '^TestKernel' ./proxier/nftables
 

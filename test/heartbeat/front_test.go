@@ -115,6 +115,7 @@ func (f *front) connect(ctx context.Context, client cluster.Client) (string, err
 // seconds, so that each heartbeat needs a new one and each third one meets it.
 func TestServerThatHangsCostsNoHeartbeat(t *testing.T) {
 	requireHost(t)
+	t.Parallel()
 	f := &front{conns: map[net.Conn]struct{}{}}
 	c := start(t, cluster.NodeConfig{Connect: f.connect})
 	t.Cleanup(f.close)

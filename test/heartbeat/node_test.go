@@ -28,6 +28,7 @@ const noticed = 30 * time.Second
 
 func TestClusterKnowsHowTheNodeIs(t *testing.T) {
 	requireHost(t)
+	t.Parallel()
 	c := start(t, cluster.NodeConfig{})
 	n := c.Node(0)
 	awaitReady(t, n, 2*time.Minute, corev1.ConditionTrue, readyMessage)
