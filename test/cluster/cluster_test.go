@@ -1,10 +1,12 @@
 package cluster_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,26 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/conformance"
 	"github.com/nodekit-go/nodekit/test/images"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
-
-// quickSpecs are ten specs of the end-to-end suite that touch each part of a cluster
-// and take seconds.
-func quickSpecs() []string {
-	return []string{
-		`DNS should provide DNS for the cluster \[Conformance\]`,
-		`Services should serve a basic endpoint from pods`,
-		`Networking Granular Checks: Pods should function for intra-pod communication: http`,
-		`Pods should be submitted and removed`,
-		`Pods should support remote command execution over websockets`,
-		`ConfigMap should be consumable via environment variable`,
-		`Secrets should be consumable from pods in env vars`,
-		`EmptyDir volumes should support \(root,0644,tmpfs\)`,
-		`Projected downwardAPI should provide podname only`,
-		`NodeLease the kubelet should create and update a lease`,
-	}
-}
 
 func TestStockClusterPassesSpecsAndLeavesNothing(t *testing.T) {
 	requireHost(t)
@@ -44,7 +30,7 @@ func TestStockClusterPassesSpecsAndLeavesNothing(t *testing.T) {
 	began := time.Now()
 	c := start(t, cluster.Config{Name: "specs", Nodes: 2, Images: []string{suites}})
 	t.Logf("up after %s", time.Since(began).Round(time.Second))
-	t.Run("specs", func(t *testing.T) { runSpecs(t, c, quickSpecs()) })
+	t.Run("specs", func(t *testing.T) { runSpecs(t, c, "quick") })
 	t.Run("identities", func(t *testing.T) { checkIdentities(t, c) })
 	t.Run("host settings", func(t *testing.T) { checkHostSettings(t, c) })
 	t.Run("parts end and come back", func(t *testing.T) { restartParts(t, c) })
@@ -56,8 +42,8 @@ func TestStockClusterPassesSpecsAndLeavesNothing(t *testing.T) {
 	checkGone(t, environments)
 }
 
-// runSpecs runs specs of the end-to-end suite and wants each one to pass.
-func runSpecs(t *testing.T, c *cluster.Cluster, specs []string) {
+// runSpecs runs a set of specs of the end-to-end suite and wants each one to pass.
+func runSpecs(t *testing.T, c *cluster.Cluster, name string) {
 	t.Helper()
 	dir := t.TempDir()
 	for tool, name := range map[string]string{"ginkgo": "ginkgo", "e2e": "e2e.test"} {
@@ -69,9 +55,10 @@ func runSpecs(t *testing.T, c *cluster.Cluster, specs []string) {
 			t.Fatal(err)
 		}
 	}
+	suite := filepath.Join(dir, "e2e.test")
+	specs := specsOf(t, suite, name)
 	out, err := c.Plane().Command(t.Context(), filepath.Join(dir, "ginkgo"),
-		"--procs=6", "--no-color", "--succinct", "--silence-skips", "--focus="+strings.Join(specs, "|"),
-		filepath.Join(dir, "e2e.test"), "--",
+		"--procs=6", "--no-color", "--succinct", "--silence-skips", "--focus="+conformance.FocusFor(specs), suite, "--",
 		"--kubeconfig="+c.Kubeconfig(), "--provider=skeleton", "--disable-log-dump", "--allowed-not-ready-nodes=-1",
 	).CombinedOutput()
 	if err != nil {
@@ -82,6 +69,31 @@ func runSpecs(t *testing.T, c *cluster.Cluster, specs []string) {
 	if _, err := fmt.Sscanf(tail, "%d/%d specs", &ran, &all); err != nil || ran != len(specs) {
 		t.Errorf("%d specs ran, want %d (%v):\n%s", ran, len(specs), err, out)
 	}
+}
+
+// specsOf returns the full names of a set's specs.
+func specsOf(t *testing.T, suite, name string) []string {
+	t.Helper()
+	set, err := conformance.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := exec.CommandContext(t.Context(), suite, "--list-tests").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := conformance.ParseList(bytes.NewReader(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs, err := set.Select(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 10; len(specs) != want {
+		t.Errorf("the set %s has %d specs, want %d", name, len(specs), want)
+	}
+	return specs
 }
 
 // checkIdentities asks the API server for whom it takes the node programs, and what
