@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -57,9 +59,29 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	if err := o.command(f.Args()); err != nil {
 		return nil, err
 	}
+	if err := o.checkPorts(); err != nil {
+		return nil, err
+	}
 	o.levelSet = f.Changed("log-level")
 	o.fromFlags(f)
 	return o, nil
+}
+
+// checkPorts refuses to turn a server off: kube-proxy takes 0 for that.
+func (o *options) checkPorts() error {
+	if o.config != "" {
+		return nil
+	}
+	for _, port := range []struct {
+		name  string
+		value int32
+	}{{"healthz-port", o.healthzPort}, {"metrics-port", o.metricsPort}} {
+		if port.value < 1 || port.value > math.MaxUint16 {
+			return fmt.Errorf("--%s is %d: the server cannot be turned off; 127.0.0.1 in --%s-bind-address hides it",
+				port.name, port.value, strings.TrimSuffix(port.name, "-port"))
+		}
+	}
+	return nil
 }
 
 // command reads what is no flag.

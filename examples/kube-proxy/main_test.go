@@ -28,6 +28,7 @@ func TestRun(t *testing.T) {
 		{name: "argument", args: []string{"start"}, wantErr: `"start"`},
 		{name: "log level", args: []string{"-v", "loud"}, wantErr: "loud"},
 		{name: "log format", args: []string{"--log-format", "xml"}, wantErr: "--log-format"},
+		{name: "no metrics", args: []string{"--metrics-port", "0"}, wantErr: "--metrics-bind-address"},
 		{name: "no file", args: []string{"--config", filepath.Join(dir, "none.yaml")}, wantErr: "none.yaml"},
 		{name: "no source", wantErr: "--source-dir"},
 		{name: "mode of the file", args: []string{"--config", file, "--source-dir", dir}, wantErr: `"ipvs"`},

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 )
@@ -50,12 +51,13 @@ func newEvents(client *rest.Config, nodeName string, log *slog.Logger) (*events,
 	return &events{client: c, nodeName: nodeName, log: log, queue: make(chan *eventsv1.Event, maxEvents)}, nil
 }
 
-// onNode queues an Event about the node.
+// onNode queues an Event about the node. Its UID is the name, as kube-proxy has it:
+// kubectl describe looks for both.
 func (e *events) onNode(typ, reason, action, note string) {
 	if e == nil {
 		return
 	}
-	e.add(corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.nodeName, UID: ""}, metav1.NamespaceDefault,
+	e.add(corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.nodeName, UID: types.UID(e.nodeName)}, metav1.NamespaceDefault,
 		eventsv1.Event{Type: typ, Reason: reason, Action: action, Note: note})
 }
 

@@ -79,6 +79,8 @@ func nodePortAddresses(cfg Config) (primary bool, prefixes []netip.Prefix) {
 		case config.KeywordAll:
 			return false, nil
 		case config.KeywordLocalhost:
+			// Node ports answer at no loopback address: alone, these mean nowhere.
+			prefixes = append(prefixes, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 		default:
 			prefixes = append(prefixes, netip.MustParsePrefix(s)) // checked when the file was read
 		}

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -174,7 +176,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 func TestNewLogsWhatHasNoEffect(t *testing.T) {
 	var out buffer
 	_, err := New(Config{
-		SourceDir: "x", Proxy: fromFile(t, "featureGates: {Some: true}\nnodePortAddresses: [localhost, 192.0.2.0/24]\n"),
+		SourceDir: "x", Proxy: fromFile(t, "featureGates: {Some: true}\nnodePortAddresses: [192.0.2.0/24]\n"),
 		Log: slog.New(slog.NewTextHandler(&out, nil)),
 	})
 	if err != nil {
@@ -182,11 +184,32 @@ func TestNewLogsWhatHasNoEffect(t *testing.T) {
 	}
 	for _, want := range []string{
 		`line=3 field=featureGates[Some]`, "mode is not set, nftables is used",
-		"node ports do not answer at localhost", "node ports answer at all addresses of the node\" family=IPv6",
+		"node ports answer at all addresses of the node\" family=IPv6",
 	} {
 		if !strings.Contains(out.b.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, &out.b)
 		}
+	}
+}
+
+func TestLocalhostOpensNoOtherAddress(t *testing.T) {
+	var out buffer
+	cfg := Config{Proxy: fromFile(t, "nodePortAddresses: [localhost]\n"), Log: slog.New(slog.NewTextHandler(&out, nil))}
+	primary, prefixes := nodePortAddresses(cfg)
+	warnOpen(cfg, primary, prefixes)
+	if got := out.b.String(); !strings.Contains(got, "do not answer at localhost") || strings.Contains(got, "all addresses") {
+		t.Errorf("the log says %q", got)
+	}
+}
+
+func TestNodeEventsNameTheNode(t *testing.T) {
+	e, err := newEvents(&rest.Config{Host: "http://192.0.2.1"}, "node-a", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.onNode(corev1.EventTypeNormal, "Starting", "StartKubeProxy", "")
+	if got := (<-e.queue).Regarding; got.Name != "node-a" || got.UID != "node-a" {
+		t.Errorf("the event is about %+v, want name and UID node-a", got)
 	}
 }
 
@@ -195,6 +218,8 @@ func TestNodePortAddresses(t *testing.T) {
 		"": "true []",
 		"nodePortAddresses: [primary, 10.0.0.0/8]\n":    "true [10.0.0.0/8]",
 		"nodePortAddresses: [10.0.0.0/8, all]\n":        "false []",
+		"nodePortAddresses: [localhost]\n":              "false [127.0.0.0/8 ::1/128]",
+		"nodePortAddresses: [localhost, 10.0.0.0/8]\n":  "false [127.0.0.0/8 ::1/128 10.0.0.0/8]",
 		"nodePortAddresses: [10.0.0.0/8, 'fd00::/8']\n": "false [10.0.0.0/8 fd00::/8]",
 	} {
 		cfg := Config{Proxy: fromFile(t, lines), Log: slog.New(slog.DiscardHandler)}
