@@ -3,6 +3,7 @@
 package nftables
 
 import (
+	"context"
 	"testing"
 
 	"github.com/nodekit-go/nodekit/proxier"
@@ -20,6 +21,19 @@ func TestKernelPacketFlows(t *testing.T) {
 			tb.Fatal(err)
 		}
 		tb.Cleanup(func() { _ = b.Close() })
-		return b
+		return inspected{b}
 	})
+}
+
+// inspected is a Backend that tells what is in force.
+type inspected struct{ *Backend }
+
+// Differences implements proxiertest.Inspector.
+func (b inspected) Differences(ctx context.Context, s *proxier.State) ([]string, error) {
+	changes, err := b.Plan(ctx, s)
+	var lines []string
+	for _, c := range changes {
+		lines = append(lines, c.String())
+	}
+	return lines, err
 }

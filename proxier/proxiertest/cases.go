@@ -49,7 +49,7 @@ func all(groups ...[]flow) []flow {
 func stories() []story {
 	var table []story
 	for _, part := range [][]story{
-		basics(), emptiness(), externals(), policies(), drains(), firewalls(), hairpins(), sharing(),
+		basics(), emptiness(), externals(), policies(), drains(), firewalls(), hairpins(), sharing(), disputes(),
 	} {
 		table = append(table, part...)
 	}
@@ -232,27 +232,12 @@ func sharing() []story {
 		ofOne[i].want.masqueraded = ofOne[i].from == Outside
 		ofTwo[i].want.masqueraded = ofTwo[i].from == Outside
 	}
-	// Of two Services that ask for a VIP kube-proxy lets any have it; here it is the
-	// older one. When one goes, the other has it.
-	older := service{number: 3, endpoints: on(Far1), vip: true, age: 2}
-	younger := service{number: 4, endpoints: on(Far2), vip: true, vipOf: 3, age: 1}
 	return []story{
 		{"an endpoint of two Services, the first goes", []step{
 			{[]service{one, two}, all(ofOne, ofTwo)}, {[]service{two}, ofTwo},
 		}},
 		{"an endpoint of two Services, the second goes", []step{
 			{[]service{one, two}, all(ofOne, ofTwo)}, {[]service{one}, ofOne},
-		}},
-		{"a VIP of two Services, the owner goes", []step{
-			{[]service{older, younger}, all(
-				from(Outside).to(3, either(Far1, Far2), loadBalancer),
-				from(Outside).to(4, masqueraded(Far2), clusterIP),
-			)},
-			{[]service{younger}, from(Outside).to(4, masqueraded(Far2), loadBalancer)},
-		}},
-		{"a VIP of two Services, the other goes", []step{
-			{[]service{older, younger}, from(Outside).to(3, either(Far1, Far2), loadBalancer)},
-			{[]service{older}, from(Outside).to(3, masqueraded(Far1), loadBalancer)},
 		}},
 		{"a node port moves to another Service", []step{
 			{[]service{one, {number: 5, endpoints: on(Far1)}}, from(Outside).to(1, masqueraded(Pod1), nodePort)},
@@ -262,4 +247,39 @@ func sharing() []story {
 			},
 		}},
 	}
+}
+
+// disputes are addresses that two Services ask for. Kube-proxy lets any of them have
+// it; here it is the older one. When one goes, the other has it.
+func disputes() []story {
+	var table []story
+	for _, d := range []struct {
+		what           string
+		kind           proxier.FrontendKind
+		older, younger service
+	}{
+		{
+			"a VIP", loadBalancer,
+			service{number: 3, endpoints: on(Far1), vip: true, age: 2},
+			service{number: 4, endpoints: on(Far2), vip: true, vipOf: 3, age: 1},
+		},
+		{
+			"a node port", nodePort,
+			service{number: 3, endpoints: on(Far1), nodePort: true, age: 2},
+			service{number: 4, endpoints: on(Far2), nodePort: true, nodePortOf: 3, age: 1},
+		},
+	} {
+		both := []service{d.older, d.younger}
+		disputed := from(Outside).to(3, either(Far1, Far2), d.kind)
+		table = append(table,
+			story{d.what + " of two Services, the owner goes", []step{
+				{both, all(disputed, from(Outside).to(4, masqueraded(Far2), clusterIP))},
+				{[]service{d.younger}, from(Outside).to(4, masqueraded(Far2), d.kind)},
+			}},
+			story{d.what + " of two Services, the other goes", []step{
+				{both, all(disputed, from(Outside).to(3, masqueraded(Far1), clusterIP))},
+				{[]service{d.older}, from(Outside).to(3, masqueraded(Far1), d.kind)},
+			}})
+	}
+	return table
 }

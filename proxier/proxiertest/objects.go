@@ -29,7 +29,9 @@ type service struct {
 	// nodePort, externalIP and vip add these frontends.
 	nodePort, externalIP, vip bool
 	// vipOf asks for the load balancer address of another Service.
-	vipOf         int
+	vipOf int
+	// nodePortOf asks for the node ports of another Service.
+	nodePortOf    int
 	externalLocal bool
 	internalLocal bool
 	affinity      bool
@@ -67,8 +69,11 @@ func on(hosts ...Host) []endpoint {
 // frontend is the address of one kind of frontend.
 func (s service) frontend(kind proxier.FrontendKind, family proxier.Family) netip.AddrPort {
 	number := s.number
-	if s.vipOf != 0 && kind == proxier.LoadBalancer {
+	switch {
+	case s.vipOf != 0 && kind == proxier.LoadBalancer:
 		number = s.vipOf
+	case s.nodePortOf != 0 && kind == proxier.NodePort:
+		number = s.nodePortOf
 	}
 	return frontendOf(number, kind, family)
 }
@@ -128,7 +133,7 @@ func (s service) build() Objects {
 			Port: servicePort, TargetPort: intstr.FromInt32(targetPort),
 		}
 		if s.nodePort || s.vip {
-			port.NodePort = int32(30000 + s.number)
+			port.NodePort = int32(s.frontend(proxier.NodePort, proxier.IPv4).Port())
 		}
 		svc.Spec.Ports = append(svc.Spec.Ports, port)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -20,6 +21,15 @@ type Proxy interface {
 	// Set makes the objects all that the proxy knows, and returns when they are in
 	// force.
 	Set(ctx context.Context, o Objects) error
+}
+
+// Inspector is a Backend that tells what is in force. Run asks those that are one after
+// each change, and wants no difference.
+type Inspector interface {
+	// Differences returns in what the kernel differs from what it would have if s were
+	// programmed from scratch, a line for each. What makes no difference for packets
+	// is none.
+	Differences(ctx context.Context, s *proxier.State) ([]string, error)
 }
 
 // Run holds a Backend against the table of packet flows: real connections between
@@ -169,5 +179,21 @@ func (p *tracked) Set(ctx context.Context, o Objects) error {
 	if d.Empty() {
 		return nil
 	}
-	return p.backend.Apply(ctx, d)
+	if err := p.backend.Apply(ctx, d); err != nil {
+		return err
+	}
+	return p.inspect(ctx)
+}
+
+// inspect wants that all Deltas together left what a fresh start leaves.
+func (p *tracked) inspect(ctx context.Context) error {
+	inspector, ok := p.backend.(Inspector)
+	if !ok {
+		return nil
+	}
+	lines, err := inspector.Differences(ctx, p.tracker.State())
+	if err == nil && len(lines) > 0 {
+		err = fmt.Errorf("the kernel differs from a fresh start:\n%s", strings.Join(lines, "\n"))
+	}
+	return err
 }
