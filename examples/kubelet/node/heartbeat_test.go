@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -81,6 +83,9 @@ func TestNodeTellsHowItIs(t *testing.T) {
 		}
 		if got := n.Status.Allocatable.Cpu().String(); got != "1500m" || n.Status.Capacity.Cpu().String() != "2" {
 			t.Errorf("allocatable %v of %v", n.Status.Allocatable, n.Status.Capacity)
+		}
+		if diff := cmp.Diff([]string{"RestartAllContainersOnContainerExits"}, n.Status.DeclaredFeatures); diff != "" {
+			t.Errorf("declared features (-want +got):\n%s", diff)
 		}
 		if a := n.Status.Addresses; len(a) != 2 || a[0].Address != "10.0.0.2" || a[1].Address != "node-a" {
 			t.Errorf("addresses %v", a)
@@ -162,15 +167,38 @@ func TestNodeThatIsNotRegisteredFromHere(t *testing.T) {
 	})
 }
 
-func TestNodeWithAnAddressOfSomebodyElse(t *testing.T) {
+// lateHost is a machine that gets an address after a while.
+type lateHost struct {
+	host
+	has atomic.Bool
+}
+
+func (h *lateHost) Addrs() ([]netip.Addr, error) {
+	if h.has.Load() {
+		return []netip.Addr{netip.MustParseAddr("10.0.0.3")}, nil
+	}
+	return h.host.Addrs()
+}
+
+// An address that comes late, or goes, costs no heartbeat.
+func TestNodeWaitsForItsAddress(t *testing.T) {
 	onMachine(t, func(m *machine) {
-		s := leasetest.New()
-		k := m.start(m.t, joined(s), func(c *node.Config) { c.Heartbeat.Addresses.NodeIPs = []netip.Addr{netip.MustParseAddr("10.0.0.3")} })
-		pass(time.Second)
-		if err := <-k.ended; err == nil || !strings.Contains(err.Error(), "node IP 10.0.0.3 is not an address of this machine") {
-			m.t.Errorf("Run: %v", err)
+		s, late := leasetest.New(), &lateHost{}
+		m.start(m.t, small(m.t), joined(s), func(c *node.Config) {
+			c.Heartbeat.Host, c.Heartbeat.Addresses.NodeIPs = late, []netip.Addr{netip.MustParseAddr("10.0.0.3")}
+		})
+		pass(time.Minute)
+		if l := s.Lease(lease.DefaultNamespace, "node-a"); l == nil || time.Since(l.Spec.RenewTime.Time) > 11*time.Second {
+			m.t.Fatalf("Lease %v", l)
 		}
-		k.ended <- nil // the test waits for its end
+		if a := s.Node("node-a").Status.Addresses; len(a) != 0 || !m.log.has("node IP 10.0.0.3 is not an address of this machine") {
+			m.t.Errorf("addresses %v, want none yet and the reason in the log", a)
+		}
+		late.has.Store(true)
+		pass(11 * time.Second)
+		if a := s.Node("node-a").Status.Addresses; len(a) != 2 || a[0].Address != "10.0.0.3" {
+			m.t.Errorf("addresses %v, want 10.0.0.3", a)
+		}
 	})
 }
 
@@ -244,6 +272,10 @@ func TestNewRefusesHalfAHeartbeat(t *testing.T) {
 	for want, h := range map[string]*node.Heartbeat{
 		"node: Config.Heartbeat.Leases is nil, want the Leases of kube-node-lease": {Nodes: client.Nodes()},
 		"node: Config.Heartbeat.Nodes is nil, want the API of Nodes":               {Leases: client.Leases("ns")},
+		"node: Config.Heartbeat.Addresses: node IP 127.0.0.1 is a loopback address, which other nodes cannot reach": {
+			Leases: client.Leases("ns"), Nodes: client.Nodes(),
+			Addresses: nodestatus.AddressRules{NodeIPs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}},
+		},
 	} {
 		_, err := node.New(node.Config{Kubelet: &kubeletconfig.KubeletConfiguration{}, Name: "a", Heartbeat: h})
 		if err == nil || err.Error() != want {

@@ -44,8 +44,15 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 	if features := status.GetFeatures(); features != nil {
 		f.Status.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: &features.SupplementalGroupsPolicy}
 	}
+	f.Status.DeclaredFeatures = declaredFeatures()
 	return f, errors.Join(addressErr, imageErr)
 }
+
+// declaredFeatures are those features that the scheduler and the API server ask a node
+// for which are here. The kubelet of this release declares three more by default: two
+// ways of resizing pods that run, and WebSockets for exec and port-forward, of which there
+// is nothing here (https://pkg.go.dev/k8s.io/component-helpers/nodedeclaredfeatures/features).
+func declaredFeatures() []string { return []string{"RestartAllContainersOnContainerExits"} }
 
 // images lists the images on the runtime; nil before it has answered.
 func (h *heartbeat) images(ctx context.Context) ([]corev1.ContainerImage, error) {
