@@ -59,6 +59,16 @@ type AddressRules struct {
 	CloudProvider bool
 }
 
+// Validate says which of the node IPs can never be those of a node. Whether they are of
+// this machine is another matter, and may change: Addresses looks at that each time.
+func (r AddressRules) Validate() error {
+	var errs []error
+	for _, ip := range r.NodeIPs {
+		errs = append(errs, checkKind(ip))
+	}
+	return errors.Join(errs...)
+}
+
 // Addresses returns the addresses to be reported: the node IPs, else the hostname if it
 // is an address, else what DNS has for the name and the machine has, else the one from
 // which the machine talks to the world. nil says that the Node keeps the addresses that
@@ -115,17 +125,26 @@ func (r AddressRules) specified() []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(r.NodeIPs), netip.Addr.IsUnspecified)
 }
 
-// check says why an address cannot be the node's.
-func (r AddressRules) check(ip netip.Addr, host Host) error {
+// checkKind says why an address cannot be that of any node.
+func checkKind(ip netip.Addr) error {
 	switch {
-	case ip.IsUnspecified():
-		return nil
 	case ip.IsLoopback():
 		return fmt.Errorf("node IP %s is a loopback address, which other nodes cannot reach", ip)
 	case ip.IsMulticast():
 		return fmt.Errorf("node IP %s is a multicast address", ip)
 	case ip.IsLinkLocalUnicast():
 		return fmt.Errorf("node IP %s is a link-local address, which other networks cannot reach", ip)
+	}
+	return nil
+}
+
+// check says why an address cannot be this node's.
+func (r AddressRules) check(ip netip.Addr, host Host) error {
+	if ip.IsUnspecified() {
+		return nil
+	}
+	if err := checkKind(ip); err != nil {
+		return err
 	}
 	addrs, err := host.Addrs()
 	if err != nil {

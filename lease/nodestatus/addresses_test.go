@@ -97,6 +97,29 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+func TestValidateAddressRules(t *testing.T) {
+	tests := []struct {
+		name string
+		ips  []string
+		want string
+	}{
+		{"none", nil, ""},
+		{"a family", []string{"::"}, ""},
+		{"of some machine", []string{"10.0.0.3", "2001:db8::3"}, ""},
+		{"loopback", []string{"127.0.0.1"}, "node IP 127.0.0.1 is a loopback address"},
+		{"second one", []string{"10.0.0.3", "fe80::1"}, "node IP fe80::1 is a link-local address"},
+		{"multicast", []string{"224.0.0.1"}, "node IP 224.0.0.1 is a multicast address"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := nodestatus.AddressRules{NodeIPs: parse(tt.ips)}.Validate()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("error %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
 func words(addresses []corev1.NodeAddress) string {
 	var w []string
 	for _, a := range addresses {

@@ -154,10 +154,6 @@ func (h *heartbeat) run(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
-	// With an address that can never be one nobody could reach the node.
-	if _, err := h.cfg.Addresses.Addresses(ctx, h.cfg.Host, false); err != nil && len(h.cfg.Addresses.NodeIPs) > 0 {
-		return fmt.Errorf("addresses of the node: %w", err)
-	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return h.keeper.Run(ctx) })
 	g.Go(func() error { return h.reporter.Run(ctx) })
@@ -165,7 +161,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// validate names the field that is missing.
+// validate names the field that is missing or wrong.
 func (h *Heartbeat) validate() error {
 	switch {
 	case h == nil:
@@ -174,6 +170,11 @@ func (h *Heartbeat) validate() error {
 		return errors.New("node: Config.Heartbeat.Leases is nil, want the Leases of kube-node-lease")
 	case h.Nodes == nil:
 		return errors.New("node: Config.Heartbeat.Nodes is nil, want the API of Nodes")
+	}
+	// With an address that can never be one nobody could reach the node. One that the
+	// machine has not got yet may come: the node waits for it.
+	if err := h.Addresses.Validate(); err != nil {
+		return fmt.Errorf("node: Config.Heartbeat.Addresses: %w", err)
 	}
 	return nil
 }
