@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,9 +70,9 @@ func listenSCTP(tb testing.TB, ns *netnstest.NS, addr netip.AddrPort) net.Listen
 
 // dialSCTP connects from ns. SCTP passes over the ICMP error that a refusal is, so it
 // times out on one.
-func dialSCTP(ns *netnstest.NS, addr netip.AddrPort) (net.Conn, error) {
+func dialSCTP(ns *netnstest.NS, addr netip.AddrPort, limit time.Duration) (net.Conn, error) {
 	f, err := sctpSocket(ns, addr, func(fd int, to unix.Sockaddr) error {
-		wait := unix.NsecToTimeval(patience.Nanoseconds())
+		wait := unix.NsecToTimeval(limit.Nanoseconds())
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait); err != nil {
 			return err
 		}

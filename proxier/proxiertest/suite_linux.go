@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -100,7 +101,9 @@ func (w *World) check(t *testing.T, when string, services []service, flows []flo
 					f.want = expect(dropped) // it does not tell
 				}
 				wg.Go(func() {
-					if wrong := w.try(f, family, func() (outcome, error) { return w.connect(f.from, protocol, to) }); wrong != "" {
+					if wrong := w.try(f, family, func(limit time.Duration) (outcome, error) {
+						return w.connect(attempt{f.from, protocol, to}, limit)
+					}); wrong != "" {
 						t.Errorf("%s: %s, %s %s to %s: %s", when, f, family, protocol, to, wrong)
 					}
 				})
@@ -112,19 +115,20 @@ func (w *World) check(t *testing.T, when string, services []service, flows []flo
 
 // try connects until every endpoint that is to serve has done so, and returns what is
 // wrong, or nothing.
-func (w *World) try(f flow, family proxier.Family, connect func() (outcome, error)) string {
+func (w *World) try(f flow, family proxier.Family, connect func(limit time.Duration) (outcome, error)) string {
 	missing := slices.Clone(f.want.among)
 	// Of n endpoints, the odds that one of them stays silent for 25 n connections are
 	// below n·e⁻²⁵.
 	for range max(1, 25*len(f.want.among)) {
-		got, err := connect()
-		// A busy machine loses time, and packets. Rules that drop do so every time, and
-		// an endpoint that is never reached stays missing.
-		for range 3 {
+		got, err := connect(patience)
+		// A busy machine loses time, and packets; one that a program emulates takes
+		// many times as long. Rules that drop do so every time, and an endpoint that is
+		// never reached stays missing.
+		for more := 2 * patience; more <= 16*patience; more *= 2 {
 			if err != nil || got.fate != dropped || f.want.fate == dropped {
 				break
 			}
-			got, err = connect()
+			got, err = connect(more)
 		}
 		if err != nil {
 			return err.Error()

@@ -167,14 +167,22 @@ func greet(l net.Listener, addr string) {
 	}
 }
 
-// patience is how long a connection is waited for. It is longer than the first
+// patience is how long a connection is waited for at first. It is longer than the first
 // retransmission of TCP (1 s, RFC 6298): an ICMP error that arrives while connect(2)
 // still holds the socket is passed over, and the next one counts.
 const patience = 1700 * time.Millisecond
 
-// connect makes one connection and returns who answered and which source it saw.
-func (w *World) connect(from Host, protocol proxier.Protocol, to netip.AddrPort) (outcome, error) {
-	line, err := w.exchange(w.spaces[from], protocol, to)
+// attempt is one connection.
+type attempt struct {
+	from     Host
+	protocol proxier.Protocol
+	to       netip.AddrPort
+}
+
+// connect makes one connection, waits for it no longer than limit, and returns who
+// answered and which source it saw.
+func (w *World) connect(a attempt, limit time.Duration) (outcome, error) {
+	line, err := w.exchange(a, limit)
 	var timeout net.Error
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
@@ -196,25 +204,26 @@ func (w *World) connect(from Host, protocol proxier.Protocol, to netip.AddrPort)
 	return outcome{fate: served, endpoint: at.Addr(), source: seen.Addr().Unmap()}, nil
 }
 
-func (w *World) exchange(ns *netnstest.NS, protocol proxier.Protocol, to netip.AddrPort) (string, error) {
+func (w *World) exchange(a attempt, limit time.Duration) (string, error) {
 	var c net.Conn
 	var err error
-	switch protocol {
+	ns := w.spaces[a.from]
+	switch a.protocol {
 	case proxier.SCTP:
-		c, err = dialSCTP(ns, to)
+		c, err = dialSCTP(ns, a.to, limit)
 	case proxier.UDP:
-		c, err = w.dialUDP(ns, to)
+		c, err = w.dialUDP(ns, a.to)
 	default:
-		c, err = ns.Dial("tcp", to.String(), patience)
+		c, err = ns.Dial("tcp", a.to.String(), limit)
 	}
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if protocol == proxier.UDP {
-		return ask(c)
+	if a.protocol == proxier.UDP {
+		return ask(c, limit)
 	}
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return "", err
 	}
 	return bufio.NewReader(c).ReadString('\n')
@@ -235,7 +244,7 @@ func (w *World) dialUDP(ns *netnstest.NS, to netip.AddrPort) (net.Conn, error) {
 
 // ask sends a datagram, several times: it, or the ICMP error that answers it, may get
 // lost.
-func ask(c net.Conn) (string, error) {
+func ask(c net.Conn, limit time.Duration) (string, error) {
 	const tries = 4
 	answer := make([]byte, 256)
 	var err error
@@ -245,7 +254,7 @@ func ask(c net.Conn) (string, error) {
 		if _, err := io.WriteString(c, "?"); err != nil && !errors.Is(err, unix.EPERM) {
 			return "", err
 		}
-		if err := c.SetReadDeadline(time.Now().Add(patience / tries)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(limit / tries)); err != nil {
 			return "", err
 		}
 		var n int
