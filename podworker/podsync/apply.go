@@ -62,9 +62,7 @@ func (b *batch) carryOut(ctx context.Context, a *Actions, starts []Start) []erro
 	if len(starts) == 0 {
 		return nil
 	}
-	var errs []error
-	s.meanwhile(ctx, b.pod, b.record, func() { errs = b.startAll(ctx, starts) })
-	return errs
+	return b.startTogether(ctx, starts)
 }
 
 // startable leaves out the containers of which an earlier run could not be stopped:

@@ -142,7 +142,9 @@ func (b *batch) inspectFailed(c *corev1.Container, err error) *startError {
 
 // pullBackoff fails while the last failed pull of the image is too recent.
 func (b *batch) pullBackoff(c *corev1.Container) *startError {
+	b.crew.mu.Lock()
 	last, ok := b.record.pulls[c.Image]
+	b.crew.mu.Unlock()
 	if !ok {
 		return nil
 	}
@@ -165,7 +167,9 @@ func (b *batch) pull(ctx context.Context, c *corev1.Container, spec *runtimeapi.
 	case err != nil:
 		return image{}, b.pullFailed(c, err)
 	}
+	b.crew.mu.Lock()
 	delete(b.record.pulls, c.Image)
+	b.crew.mu.Unlock()
 	took := time.Since(began).Truncate(time.Millisecond)
 	found, failure := b.inspect(ctx, c, &runtimeapi.ImageSpec{Image: ref, UserSpecifiedImage: c.Image})
 	if failure == nil && found == nil {
@@ -183,6 +187,7 @@ func (b *batch) pull(ctx context.Context, c *corev1.Container, spec *runtimeapi.
 }
 
 func (b *batch) pullFailed(c *corev1.Container, err error) *startError {
+	b.crew.mu.Lock()
 	last := b.record.pulls[c.Image]
 	step := last.step
 	if time.Since(last.failed) > 2*maxBackoff {
@@ -190,6 +195,7 @@ func (b *batch) pullFailed(c *corev1.Container, err error) *startError {
 	}
 	step = backoff{limit: maxBackoff}.after(step)
 	b.record.pulls[c.Image] = pull{step: step, failed: time.Now(), err: err}
+	b.crew.mu.Unlock()
 	b.warning(c, "Failed", fmt.Sprintf("Failed to pull image %q: %v", c.Image, err))
 	b.warning(c, "Failed", "Error: "+reasonPull)
 	return &startError{reason: reasonPull, err: err, after: step}

@@ -85,7 +85,7 @@ func (st *stopper) stop(ctx context.Context, stops []Stop) (map[string]bool, []e
 			all.Go(func() { errs[i] = st.one(ctx, &stops[i]) })
 		}
 		all.Wait()
-	})
+	}, func() {})
 	var failed []error
 	for i, err := range errs {
 		if err != nil {

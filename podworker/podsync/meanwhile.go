@@ -16,8 +16,8 @@ const lookEvery = 970 * time.Millisecond
 
 // meanwhile does work that may take long and publishes the status of the pod each
 // second until it is done. The work must not touch what belongs to the caller: of the
-// record, all but its progress.
-func (s *Syncer) meanwhile(ctx context.Context, pod *corev1.Pod, r *record, work func()) {
+// record, all but its progress. After each look the caller does what else is due.
+func (s *Syncer) meanwhile(ctx context.Context, pod *corev1.Pod, r *record, work, due func()) {
 	done := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -39,6 +39,7 @@ func (s *Syncer) meanwhile(ctx context.Context, pod *corev1.Pod, r *record, work
 			return
 		case <-tick.C:
 			s.look(ctx, pod, r)
+			due()
 		}
 	}
 }

@@ -73,12 +73,41 @@ func TestSlowPullHidesNothing(t *testing.T) {
 			t.Errorf("two seconds after the start container a is %+v, want running", st.State)
 		}
 		pass(time.Minute)
-		if st := a.status(pod).ContainerStatuses[0]; st.State.Terminated == nil || st.State.Terminated.ExitCode != 3 {
-			t.Errorf("after its end container a is %+v, want terminated with 3", st.State)
+		if st := a.status(pod).ContainerStatuses[0]; st.State.Running == nil || st.RestartCount != 1 || st.LastTerminationState.Terminated == nil {
+			t.Errorf("after its end container a is %+v and was restarted %d times, want running again", st.State, st.RestartCount)
 		}
 		pass(5 * time.Minute)
 		if st := a.status(pod).ContainerStatuses[1]; st.State.Running == nil {
 			t.Errorf("after the pull container b is %+v, want running", st.State)
+		}
+	})
+}
+
+// TestSlowPullDelaysNothingElse has the image of the first container take its time: the
+// second one starts and is restarted as if there were no first, and each is started once.
+func TestSlowPullDelaysNothingElse(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		m.SetLives("b", runtimetest.Exits(time.Minute, 3), runtimetest.Life{})
+		a := m.agent(t, func(c *podsync.Config) {
+			c.Parts.Images = &slowImages{takes: map[string]time.Duration{"a": 5 * time.Minute}}
+		})
+		pod := newPod("slow", corev1.Container{Name: "a", Image: shell}, corev1.Container{Name: "b", Image: shell})
+		a.add(pod)
+		pass(3 * time.Second)
+		if st := a.status(pod).ContainerStatuses[1]; st.State.Running == nil {
+			t.Errorf("three seconds after the start container b is %+v, want running", st.State)
+		}
+		pass(time.Minute + 2*time.Second)
+		if st := a.status(pod).ContainerStatuses[1]; st.State.Running == nil || st.RestartCount != 1 {
+			t.Errorf("after its end container b is %+v and was restarted %d times, want running again", st.State, st.RestartCount)
+		}
+		pass(5 * time.Minute)
+		if st := a.status(pod).ContainerStatuses[0]; st.State.Running == nil {
+			t.Errorf("after the pull container a is %+v, want running", st.State)
+		}
+		if got := len(m.Calls("CreateContainer")); got != 3 {
+			t.Errorf("%d containers were created, want a once and b twice", got)
 		}
 	})
 }

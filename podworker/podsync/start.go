@@ -27,27 +27,38 @@ type batch struct {
 	ips       []string
 	grant     podspec.Grant
 	config    *runtimeapi.PodSandboxConfig
+	// crew are those that start containers of the pod now; second is true for all of them
+	// but the first.
+	crew   *crew
+	second bool
 }
 
 // startAll starts containers one after the other. A failure does not keep the next
 // from starting, unless an init container has to end before them.
-func (b *batch) startAll(ctx context.Context, starts []Start) []error {
-	if err := b.prepare(ctx); err != nil {
-		return []error{fmt.Errorf("start containers of pod %s/%s: %w", b.pod.Namespace, b.pod.Name, err)}
+func (b *batch) startAll(ctx context.Context, starts []Start) {
+	failed := b.prepare(ctx)
+	if failed != nil {
+		failed = fmt.Errorf("start containers of pod %s/%s: %w", b.pod.Namespace, b.pod.Name, failed)
 	}
-	var errs []error
 	for i := range starts {
-		if ctx.Err() != nil {
-			return append(errs, ctx.Err())
+		name := starts[i].Name
+		if !b.second && !b.crew.claim(name) {
+			continue
 		}
-		if err := b.start(ctx, &starts[i]); err != nil {
-			errs = append(errs, err)
-			if starts[i].Kind == Init {
-				return errs
-			}
+		err := failed
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			b.crew.settle(name, err)
+			return
+		}
+		err = b.start(ctx, &starts[i])
+		b.crew.settle(name, err)
+		if err != nil && starts[i].Kind == Init {
+			return
 		}
 	}
-	return errs
 }
 
 // prepare finds the sandbox and what it was configured with.
@@ -92,11 +103,7 @@ func (b *batch) start(ctx context.Context, st *Start) error {
 
 // create makes a new container and starts it.
 func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *startError {
-	image, failure := b.image(ctx, c)
-	if failure != nil {
-		return failure
-	}
-	volumes, failure := b.volumes(ctx, c)
+	image, volumes, failure := b.fetch(ctx, c)
 	if failure != nil {
 		return failure
 	}
@@ -121,6 +128,18 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 	}
 	b.normal(c, "Created", "Container created")
 	return b.begin(ctx, c, id, run.Attempt)
+}
+
+// fetch has the image of a container, and those of its volumes, on the node.
+func (b *batch) fetch(ctx context.Context, c *corev1.Container) (image, map[string]string, *startError) {
+	b.crew.fetch(1)
+	defer b.crew.fetch(-1)
+	own, failure := b.image(ctx, c)
+	if failure != nil {
+		return image{}, nil, failure
+	}
+	volumes, failure := b.volumes(ctx, c)
+	return own, volumes, failure
 }
 
 // run says which run of a container is made. When the runtime knows of no earlier one
