@@ -32,8 +32,8 @@ type Kit struct {
 	// Backend is kube-proxy's mode: nftables or iptables.
 	Backend string `json:"backend"`
 	// Runtime is containerd, the distribution's, or containerd2, a current one, or the
-	// absolute path of the socket of a runtime that somebody else runs, which is that of
-	// the first node. Other nodes have containerd then.
+	// absolute path of the socket of a runtime that somebody else runs, and which
+	// is that of the only node.
 	Runtime string `json:"runtime"`
 }
 

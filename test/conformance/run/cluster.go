@@ -31,40 +31,26 @@ func startCluster(ctx context.Context, cfg Config, dir string) (environment, err
 		return nil, err
 	}
 	c, err := cluster.Start(ctx, cluster.Config{
-		Name: "e2e", Logs: filepath.Join(dir, "logs"), Nodes: nodesAlike(cfg), Node: node,
+		Name: "e2e", Logs: filepath.Join(dir, "logs"), Nodes: nodes(cfg), Node: node,
 		Images: []string{archive}, Progress: cfg.Progress,
 	})
 	if err != nil {
 		return nil, err
 	}
 	env := &clusterEnvironment{Cluster: c, procs: cfg.Procs, progress: cfg.Progress}
-	err = env.addNodes(ctx, cfg.Set.Nodes, node)
-	if err == nil {
-		err = env.labelZones(ctx)
-	}
-	if err != nil {
+	if err := env.labelZones(ctx); err != nil {
 		return nil, errors.Join(err, env.stop(ctx))
 	}
 	return env, nil
 }
 
-// nodesAlike is how many nodes of the kit there are: somebody else's runtime is one.
-func nodesAlike(cfg Config) int {
+// nodes is how many nodes there are: the runtime of somebody else is that of one, whose
+// pods other nodes would not know the way to.
+func nodes(cfg Config) int {
 	if cfg.Kit.Foreign() {
 		return 1
 	}
 	return cfg.Set.Nodes
-}
-
-// addNodes adds nodes with containerd until there are as many as wanted.
-func (c *clusterEnvironment) addNodes(ctx context.Context, want int, node cluster.NodeConfig) error {
-	node.Runtime = cluster.Containerd
-	for len(c.Nodes()) < want {
-		if _, err := c.AddNode(ctx, node); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // labelZones spreads the nodes over three zones, as a cloud does.

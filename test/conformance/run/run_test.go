@@ -180,3 +180,12 @@ func TestTreeKeepsRecordsAndRatchets(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+func TestRuntimeOfSomebodyElseIsOneNode(t *testing.T) {
+	set := conformance.Set{Nodes: 2}
+	for runtime, want := range map[string]int{"containerd": 2, "containerd2": 2, "/run/crio/crio.sock": 1} {
+		if got := nodes(Config{Set: set, Kit: conformance.Kit{Runtime: runtime}}); got != want {
+			t.Errorf("%s has %d nodes, want %d", runtime, got, want)
+		}
+	}
+}
