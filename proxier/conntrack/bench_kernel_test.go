@@ -5,7 +5,6 @@ package conntrack
 import (
 	"encoding/binary"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/mdlayher/netlink"
@@ -23,12 +22,12 @@ func fill(tb testing.TB, ns *netnstest.NS, n int) int {
 		tb.Fatal(err)
 	}
 	defer k.close()
-	var all []netlink.Message
-	for i := range n {
-		all = append(all, message(0, netlink.Create|netlink.Excl|netlink.Acknowledge, proxier.IPv4, newFlow(tb, i)))
-	}
 	took := 0
-	for part := range slices.Chunk(all, 100) {
+	for i := 0; i < n; {
+		var part []netlink.Message
+		for ; i < n && len(part) < 100; i++ {
+			part = append(part, message(0, netlink.Create|netlink.Excl|netlink.Acknowledge, proxier.IPv4, newFlow(tb, i)))
+		}
 		if _, err := k.tell.SendMessages(part); err != nil {
 			tb.Fatal(err)
 		}
