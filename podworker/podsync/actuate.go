@@ -14,7 +14,7 @@ import (
 // pod is at no time smaller than what is in it: it grows before and shrinks after them.
 func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Actions) []error {
 	if len(a.Resize) == 0 {
-		return nil
+		return s.regrow(ctx, pod, r)
 	}
 	var errs []error
 	if err := s.ensureCgroup(ctx, widest(pod, a.Resize)); err != nil {
@@ -29,6 +29,7 @@ func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Acti
 			continue
 		}
 		delete(r.given.Actuated, a.Resize[i].ID)
+		r.given.changing--
 	}
 	if len(errs) == 0 {
 		s.resizeSandbox(ctx, pod, a.SandboxID)
@@ -42,10 +43,23 @@ func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Acti
 	if err := s.storeGiven(pod, r.given); err != nil {
 		return []error{err}
 	}
-	r.given.failure = nil
-	if len(r.given.Actuated) == 0 {
-		s.normal(pod, "", "ResizeCompleted", "Pod resize completed: "+describe(r.given.Allocated))
+	r.given.failure, r.given.grows = nil, false
+	if r.given.changing == 0 {
+		s.tellCompleted(pod, r.given)
 	}
+	return nil
+}
+
+// regrow sets the cgroup of a pod whose containers get what was agreed on by a restart:
+// those that had something else were stopped, and their next runs did not start yet.
+func (s *Syncer) regrow(ctx context.Context, pod *corev1.Pod, r *record) []error {
+	if r.given == nil || !r.given.grows {
+		return nil
+	}
+	if err := s.ensureCgroup(ctx, pod); err != nil {
+		return []error{err}
+	}
+	r.given.grows = false
 	return nil
 }
 

@@ -27,6 +27,10 @@ type given struct {
 	// pending says why the pod does not get what it asks for, failure why it does not
 	// have yet what was agreed on.
 	pending, failure *corev1.PodCondition
+	// changing is how many running containers do not have yet what was agreed on.
+	changing int
+	// grows is true while the cgroup of the pod is that of another agreement.
+	grows bool
 }
 
 // actuated returns what single containers have; others have what the pod asks for.
@@ -55,7 +59,9 @@ func (s *Syncer) allocate(ctx context.Context, pod *corev1.Pod, r *record, seen 
 		return nil, 0, err
 	}
 	g := r.given
-	g.forget(seen)
+	if before := g.changing; g.forget(seen) == 0 && before > 0 {
+		s.tellCompleted(pod, g)
+	}
 	if sameAll(asked, g.Allocated) {
 		g.pending = nil
 		return pod, 0, nil
@@ -70,16 +76,28 @@ func (s *Syncer) allocate(ctx context.Context, pod *corev1.Pod, r *record, seen 
 	}
 	for i := range seen.Containers {
 		run := &seen.Containers[i]
-		if _, known := g.Actuated[run.ID]; !known {
-			g.keep(run.ID, g.Allocated[run.Name])
+		have, agreed := g.Allocated[run.Name]
+		wish := asked[run.Name]
+		if _, known := g.Actuated[run.ID]; !known && agreed && !sameResources(&have, &wish) {
+			g.keep(run.ID, have)
 		}
 	}
-	g.Allocated, g.pending = asked, nil
+	g.Allocated, g.pending, g.grows = asked, nil, true
+	g.forget(seen)
 	if err := s.storeGiven(pod, g); err != nil {
 		return nil, 0, err
 	}
 	s.normal(pod, "", "ResizeStarted", "Pod resize started: "+describe(asked))
+	if g.changing == 0 {
+		s.tellCompleted(pod, g)
+	}
 	return pod, 0, nil
+}
+
+// tellCompleted says that every container has what was agreed on.
+func (s *Syncer) tellCompleted(pod *corev1.Pod, g *given) {
+	g.failure = nil
+	s.normal(pod, "", "ResizeCompleted", "Pod resize completed: "+describe(g.Allocated))
 }
 
 // tellPending records that a resize was not accepted and tells it once.
@@ -102,7 +120,7 @@ func (g *given) conditions() []corev1.PodCondition {
 	switch {
 	case g.failure != nil:
 		out = append(out, *g.failure)
-	case len(g.Actuated) > 0:
+	case g.changing > 0:
 		out = append(out, corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
 	}
 	return out
@@ -116,14 +134,21 @@ func (g *given) keep(id string, r corev1.ResourceRequirements) {
 	g.Actuated[id] = r
 }
 
-// forget drops what was remembered of containers that run no more: the next run of each
-// has what was agreed on.
-func (g *given) forget(seen *podstatus.Observed) {
+// forget drops what was remembered of containers that are gone, and returns how many
+// that run do not have what was agreed on. What those had that ended is remembered until
+// they are removed: a change ends their back-off.
+func (g *given) forget(seen *podstatus.Observed) int {
+	g.changing = 0
 	for id := range g.Actuated {
-		if !slices.ContainsFunc(seen.Containers, func(run podstatus.Instance) bool { return run.ID == id }) {
+		at := slices.IndexFunc(seen.Containers, func(run podstatus.Instance) bool { return run.ID == id })
+		switch {
+		case at < 0:
 			delete(g.Actuated, id)
+		case seen.Containers[at].State != podstatus.StateExited:
+			g.changing++
 		}
 	}
+	return g.changing
 }
 
 // loadGiven reads what the pod has, or writes it down for the first time.
@@ -146,8 +171,14 @@ func (s *Syncer) loadGiven(pod *corev1.Pod, r *record, asked map[string]corev1.R
 	}
 	g := &given{}
 	if err := json.Unmarshal(raw, g); err != nil {
-		return fmt.Errorf("read resources of pod %s/%s from %s: %w; remove the file to take them from the pod", pod.Namespace, pod.Name, path, err)
+		// As a power cut leaves it. What is written again is what the pod asks for.
+		s.log.Warn("resources of a pod cannot be read and are taken from the pod", "pod", pod.Namespace+"/"+pod.Name, "path", path, "err", err)
+		g = &given{Allocated: asked}
+		if err := s.storeGiven(pod, g); err != nil {
+			return err
+		}
 	}
+	g.grows = len(g.Actuated) > 0
 	r.given = g
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -204,6 +206,7 @@ func condition(st *corev1.PodStatus, kind corev1.PodConditionType) string {
 func TestResize(t *testing.T) {
 	bubble(t, func(m *machine) {
 		t := m.t
+		m.SetLives("i", runtimetest.Exits(time.Second, 0))
 		d := &desk{}
 		d.full.Store(true)
 		withDesk := func(c *podsync.Config) { c.Parts.Resizer = d }
@@ -212,6 +215,8 @@ func TestResize(t *testing.T) {
 			p := newPod("grows")
 			p.Annotations = nil
 			p.Spec.Containers[0].Resources = cpu(request)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "same", Image: shell, Resources: cpu("50m")})
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", Image: shell}}
 			return p
 		}
 		shares := func() int64 {
@@ -227,7 +232,7 @@ func TestResize(t *testing.T) {
 			return resp.GetStatus().GetResources().GetLinux().GetCpuShares()
 		}
 		a.add(pod("100m"))
-		pass(2 * time.Second)
+		pass(4 * time.Second)
 		a.add(pod("200m"))
 		pass(2 * time.Second)
 		st := a.status(pod("1"))
@@ -250,8 +255,34 @@ func TestResize(t *testing.T) {
 		if got := shares(); got != 409 {
 			t.Errorf("%d shares after a resize that no agent saw, want 409", got)
 		}
-		if got := len(m.Calls("StartContainer")); got != 1 {
-			t.Errorf("%d starts, want 1", got)
+		if got := len(m.Calls("StartContainer")); got != 3 {
+			t.Errorf("%d starts, want one of each container", got)
+		}
+	})
+}
+
+// TestDamagedResources has an agent go on with a pod although a power cut damaged what
+// the last one wrote down.
+func TestDamagedResources(t *testing.T) {
+	bubble(t, func(m *machine) {
+		a := m.agent(m.t)
+		pod := newPod("web")
+		pod.Annotations = nil
+		pod.Spec.Containers[0].Resources = cpu("100m")
+		a.add(pod)
+		pass(2 * time.Second)
+		a.stop()
+		node := m.config().Node
+		if err := os.WriteFile(filepath.Join(node.PodDir(pod.UID), "resources.json"), nil, 0o600); err != nil {
+			m.t.Fatal(err)
+		}
+		if err := m.Exit("default/web", "app", runtimetest.Exit{Code: 1}); err != nil {
+			m.t.Fatal(err)
+		}
+		m.agent(m.t).add(pod)
+		pass(5 * time.Second)
+		if got := len(m.Calls("StartContainer")); got != 2 {
+			m.t.Errorf("%d starts, want the container started again", got)
 		}
 	})
 }
