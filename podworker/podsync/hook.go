@@ -70,11 +70,13 @@ func (h *hook) get(ctx context.Context, action *corev1.HTTPGetAction) error {
 	}
 	resp, err := h.syncer.cfg.Parts.HTTP.Do(req)
 	if errors.Is(err, http.ErrSchemeMismatch) {
-		h.syncer.warning(h.pod, h.container, "LifecycleHTTPFallback",
-			fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
 		req.URL.Scheme = "http"
 		req.Header.Del("Authorization")
-		resp, err = h.syncer.cfg.Parts.HTTP.Do(req)
+		if plain, failed := h.syncer.cfg.Parts.HTTP.Do(req); failed == nil {
+			h.syncer.warning(h.pod, "", "LifecycleHTTPFallback",
+				fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
+			resp, err = plain, nil
+		}
 	}
 	if err != nil {
 		return err

@@ -100,6 +100,19 @@ func TestHookHeaders(t *testing.T) {
 	}
 }
 
+// TestHookFallbackFails has neither kind of request answered: the error is that of the
+// one that was asked for, and nobody is told of a success.
+func TestHookFallbackFails(t *testing.T) {
+	d := &doer{errs: []error{http.ErrSchemeMismatch, errors.New("refused")}}
+	action := &corev1.HTTPGetAction{Scheme: corev1.URISchemeHTTPS, Port: intstr.FromInt32(1)}
+	if err := d.hook().run(t.Context(), &corev1.LifecycleHandler{HTTPGet: action}); !errors.Is(err, http.ErrSchemeMismatch) {
+		t.Errorf("error %v, want that of the first request", err)
+	}
+	if len(d.events) > 0 {
+		t.Errorf("events %q, want none", d.events)
+	}
+}
+
 // TestHookClientStaysAtItsHost follows a redirect within a host and none out of it.
 func TestHookClientStaysAtItsHost(t *testing.T) {
 	visited := []string{}
