@@ -166,6 +166,7 @@ test-nested: ## the nested modules
 test-long: ## the tests that make days of a node's life, in full length
 	$(call say,long tests)
 	@NODEKIT_LONG=1 go test -timeout 60m ./probes/...
+	@NODEKIT_LONG=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 30m -run 'TestKernel(DayOfChurn|LargeTable)' ./examples/kube-proxy/proxy ./proxier/conntrack
 	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
 	@NODEKIT_LONG=1 NODEKIT_TEST_TOOLS=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 60m -run 'Churn|TakeOver|Stories' ./test/node ./test/replay
 	@$(MAKE) --no-print-directory cluster-tools
