@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
 	"github.com/nodekit-go/nodekit/test/testnode"
@@ -17,7 +18,7 @@ func (n *Node) adopted() bool { return n.cfg.Runtime.socket() != "" }
 func joinAdopted(ctx context.Context, plane, node *testnode.Node, index int) error {
 	err := errors.Join(
 		node.AtEnd("sh", "-c", unlinkScript, "unlink", adoptedLink(index)),
-		node.AtEnd("sh", "-c", uncoverScript),
+		node.AtEnd("sh", "-c", uncoverScript, "uncover", filepath.Dir(node.Dir())),
 	)
 	if err != nil {
 		return err
@@ -28,7 +29,7 @@ func joinAdopted(ctx context.Context, plane, node *testnode.Node, index int) err
 	if err := plane.IP(ctx, []string{"route", "replace", "default", "via", nodeAddress(index).String()}); err != nil {
 		return err
 	}
-	out, err := node.Command(ctx, "sh", "-c", shareScript, "share", node.KubeletRoot()).CombinedOutput()
+	out, err := node.Command(ctx, "sh", "-c", shareScript, "share", node.KubeletRoot(), node.Dir("cover")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("share mounts of the kubelet: %w: %s", err, out)
 	}
@@ -43,9 +44,11 @@ const (
 	// unlinkScript removes the link $1, unless the control plane's end has done so.
 	unlinkScript = `ip link delete "$1" 2>/dev/null
 ! ip link show "$1" >/dev/null 2>&1`
-	// uncoverScript removes what was made for the kubelet to be covered, unless somebody
-	// uses it.
-	uncoverScript = `rmdir /var/lib/kubelet 2>/dev/null || :`
+	// uncoverScript removes what was made for the kubelet to be covered, unless it is in
+	// use, maybe by another one of the nodes in the folder $1: the kernel would take it
+	// from under a mount that another namespace made.
+	uncoverScript = `set -- "$1"/*/cover
+[ $# -gt 1 ] || rmdir /var/lib/kubelet 2>/dev/null || :`
 )
 
 // cleanRules makes the rules of kube-proxy go with the node.

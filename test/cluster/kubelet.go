@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
@@ -26,36 +25,23 @@ func (n *Node) podLogs() string {
 	return "/var/log/pods"
 }
 
-// hostSettings are the settings of the kernel that a kubelet changes on its machine,
-// which is not a node's to change: https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/,
-// protectKernelDefaults.
-func hostSettings() []string {
-	return []string{
-		"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
-		"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
-	}
-}
-
 // kubeletScript starts a kubelet, $3 and on, that sees files in the folder $1 in place
-// of the settings. The mounts hide nothing from the runtime: it would refuse to make
-// user namespaces where parts of /proc are hidden. On somebody else's runtime, the
-// folder $2 takes the place of folders of the machine that any kubelet writes to.
+// of the machine's settings. On somebody else's runtime, the folder $2 takes the place of
+// folders of the machine that any kubelet writes to.
 const kubeletScript = `set -e
 settings=$1 cover=$2
 shift 2
-mount --make-rprivate /proc
-cd "$settings"
-find . -type f | while read -r file; do mount --bind "$file" "/proc/sys/$file"; done
-if [ -n "$cover" ]; then
-	mkdir -p "$cover/log" "$cover/kubelet"
+` + testnode.CoverSettings + `if [ -n "$cover" ]; then
+	mkdir -p "$cover/log" "$cover/kubelet" /var/lib/kubelet
 	mount --bind "$cover/log" /var/log
 	mount --bind "$cover/kubelet" /var/lib/kubelet
 fi
 exec "$@"`
 
-// shareScript makes the kubelet's mounts in the folder $1 the runtime's, too.
+// shareScript makes the kubelet's mounts in the folder $1 the runtime's, too, and the
+// folder $2 for what covers those of the machine.
 const shareScript = `set -e
-mkdir -p "$1" /var/lib/kubelet
+mkdir -p "$1" "$2"
 mount --bind "$1" "$1"
 mount --make-shared "$1"`
 
@@ -72,8 +58,8 @@ func (n *Node) kubeletProgram(kubeconfig string) *Program {
 			if err := n.writeKubeletConfig(); err != nil {
 				return nil, err
 			}
-			settings, err := n.copySettings()
-			if err != nil {
+			settings := n.Dir("settings")
+			if err := testnode.CopySettings(settings); err != nil {
 				return nil, err
 			}
 			cover := ""
@@ -87,25 +73,6 @@ func (n *Node) kubeletProgram(kubeconfig string) *Program {
 		},
 		ready: n.answers("http://127.0.0.1:10248/healthz"),
 	}
-}
-
-// copySettings writes the kernel's settings as they are to files.
-func (n *Node) copySettings() (string, error) {
-	dir := n.Dir("settings")
-	for _, name := range hostSettings() {
-		file := filepath.Join(dir, name)
-		data, err := os.ReadFile(filepath.Join("/proc/sys", name))
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(file), 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(file, data, 0o644)
-		}
-		if err != nil {
-			return "", fmt.Errorf("copy kernel setting: %w", err)
-		}
-	}
-	return dir, nil
 }
 
 func (n *Node) writeKubeletConfig() error {

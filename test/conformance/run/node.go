@@ -214,7 +214,11 @@ func (n *nodeEnvironment) runBatch(ctx context.Context, dir string, specs []stri
 	if n.cfg.Set.Standalone {
 		procs = 1
 	}
-	args := []string{"-c", suiteScript, "suite", strconv.Itoa(n.runtime.PID()), n.CgroupRoot(), dir, n.service}
+	settings := n.Dir("settings")
+	if err := testnode.CopySettings(settings); err != nil {
+		return nil, err
+	}
+	args := []string{"-c", suiteScript, "suite", strconv.Itoa(n.runtime.PID()), n.CgroupRoot(), dir, n.service, settings}
 	args = append(args, ginkgoArguments(ginkgo, dir, specs, procs)...)
 	args = append(args, suite, "--",
 		"--container-runtime-endpoint=unix://"+n.Socket(), "--kubelet-config-file="+config,
@@ -224,13 +228,13 @@ func (n *nodeEnvironment) runBatch(ctx context.Context, dir string, specs []stri
 	return suiteRun{dir: dir, specs: specs, add: add, progress: n.cfg.Progress}.run(ctx, cmd)
 }
 
-// suiteScript runs a program, $5 and on, with the view of the process $1, in the
-// control group $2, with the working directory $3, and with the programs in $4. It sees
-// copies of the kernel's settings that a kubelet changes: they are the machine's.
+// suiteScript runs a program, $6 and on, with the view of the process $1, in the
+// control group $2, with the working directory $3, with the programs in $4, and with the
+// copies in $5 of the kernel's settings that a kubelet changes: they are the machine's.
 const suiteScript = `set -e
-pid=$1 group=$2 dir=$3
+pid=$1 group=$2 dir=$3 settings=$5
 export PATH="$4:$PATH"
-shift 4
+shift 5
 for hierarchy in /sys/fs/cgroup/*/; do
 	own=$hierarchy$group
 	[ -d "$own" ] || continue
@@ -238,17 +242,11 @@ for hierarchy in /sys/fs/cgroup/*/; do
 done
 exec nsenter --target "$pid" --mount --cgroup unshare --mount --propagation unchanged sh -c '
 	set -e
-	dir=$1
-	shift
-	mount --make-rprivate /proc
-	for name in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
-		kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
-		copy=$dir/sysctl-$(basename "$name")
-		cat "/proc/sys/$name" >"$copy"
-		mount --bind "$copy" "/proc/sys/$name"
-	done
+	settings=$1 dir=$2
+	shift 2
+	` + testnode.CoverSettings + `
 	cd "$dir"
-	exec "$@"' suite "$dir" "$@"`
+	exec "$@"' suite "$settings" "$dir" "$@"`
 
 // writeKubeletConfig writes what the suite takes as the beginning of the kubelet's
 // configuration.
