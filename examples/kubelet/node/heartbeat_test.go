@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -146,6 +147,34 @@ func TestRuntimeThatHangsHoldsUpNoHeartbeat(t *testing.T) {
 		}
 		if got := s.Node("node-a").Status.Capacity.Cpu().String(); got != "2" {
 			t.Errorf("capacity of %s CPUs", got)
+		}
+	})
+}
+
+// A reason that grows older, as that of pods that cannot be listed does, is not news each
+// time.
+func TestReasonThatLastsIsToldOnceAPeriod(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		s := leasetest.New()
+		var patches atomic.Int64
+		counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPatch {
+				patches.Add(1)
+			}
+			s.ServeHTTP(w, r)
+		})
+		m.start(t, small(t), joined(s), func(c *node.Config) { c.Heartbeat.Nodes = leasetest.Direct(counted).Nodes() })
+		pass(5 * time.Second)
+		m.Inject("ListPodSandbox", runtimetest.Fault{Hang: true})
+		pass(4 * time.Minute)
+		if c := nodeReady(s); !strings.Contains(c.Message, "PLEG is not healthy: pleg was last seen active") {
+			t.Fatalf("Ready is %v", c)
+		}
+		patches.Store(0)
+		pass(10 * time.Minute)
+		if n := patches.Load(); n < 50 || n > 61 {
+			t.Errorf("%d reports in ten minutes, want one each 10 s", n)
 		}
 	})
 }

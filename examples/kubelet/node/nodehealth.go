@@ -67,16 +67,17 @@ func (r *runtimeHealth) fill(h *nodestatus.Health) {
 }
 
 // watchRuntime asks the runtime for its status until ctx ends, and has the node's
-// status computed when the node becomes ready or ceases to be.
+// status computed when the node becomes ready or ceases to be. Other reasons for the same
+// wait for the next period: the text of some changes all the time.
 func (h *heartbeat) watchRuntime(ctx context.Context) error {
-	var told []string
+	wasReady := true
 	for ctx.Err() == nil {
 		h.askRuntime(ctx)
-		now := h.notReady()
-		if !slices.Equal(told, now) {
+		ready := len(h.notReady()) == 0
+		if ready != wasReady {
 			h.wake()
 		}
-		told = now
+		wasReady = ready
 		period := askRuntimeEvery
 		if h.runtime.neverReady() {
 			period = askRuntimeFirst
