@@ -152,7 +152,7 @@ func mounts(in *Input, c *corev1.Container, st *corev1.ContainerStatus) {
 		s := corev1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
 		if m.ReadOnly {
 			mode := corev1.RecursiveReadOnlyDisabled
-			if in.RecursiveReadOnly && m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled {
+			if (in.RecursiveReadOnly || in.Observed.recursive()) && m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled {
 				mode = corev1.RecursiveReadOnlyEnabled
 			}
 			s.RecursiveReadOnly = &mode

@@ -99,6 +99,9 @@ type Instance struct {
 	// Resources is what the container has, see [Granted]; nil where the runtime does
 	// not say. What is missing in it is not known.
 	Resources *corev1.ResourceRequirements
+	// RecursiveReadOnly is true if what is mounted below a read-only mount of the container
+	// is read-only, too: then all mounts of the pod that ask for it are so.
+	RecursiveReadOnly bool
 	// StopSignal is what stops the container, empty where the runtime does not say.
 	StopSignal corev1.Signal
 }
@@ -168,6 +171,11 @@ func (o *Observed) Running() bool {
 	return slices.ContainsFunc(o.Containers, func(c Instance) bool {
 		return c.State == StateRunning || c.State == StateUnknown
 	})
+}
+
+// recursive reports whether the runtime makes mounts recursively read-only for the pod.
+func (o *Observed) recursive() bool {
+	return slices.ContainsFunc(o.Containers, func(i Instance) bool { return i.RecursiveReadOnly })
 }
 
 // anyOf reports whether the newest sandbox has an instance of any of these containers.

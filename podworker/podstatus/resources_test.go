@@ -134,8 +134,15 @@ func TestMountsTellWhatIsRecursive(t *testing.T) {
 	pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{
 		{Name: "v", MountPath: "/rw"}, {Name: "v", MountPath: "/ro", ReadOnly: true}, {Name: "v", MountPath: "/rro", ReadOnly: true, RecursiveReadOnly: &possible},
 	}
-	for _, able := range []bool{false, true} {
-		st := podstatus.Compute(podstatus.Input{Pod: pod, Observed: seen(running("a", "1")), RecursiveReadOnly: able, Now: noon})
+	shown := running("a", "1")
+	shown.RecursiveReadOnly = true
+	for in, able := range map[*podstatus.Input]bool{
+		{Observed: seen(running("a", "1"))}:                          false,
+		{Observed: seen(running("a", "1")), RecursiveReadOnly: true}: true,
+		{Observed: seen(shown)}:                                      true,
+	} {
+		in.Pod, in.Now = pod, noon
+		st := podstatus.Compute(*in)
 		want := []corev1.VolumeMountStatus{
 			{Name: "v", MountPath: "/rw"},
 			{Name: "v", MountPath: "/ro", ReadOnly: true, RecursiveReadOnly: &disabled},

@@ -52,7 +52,7 @@ type Input struct {
 	// HostIPs are the addresses of the node, the primary one first.
 	HostIPs []string
 	// RecursiveReadOnly is true if what runs the pod makes mounts below read-only
-	// mounts read-only, too.
+	// mounts read-only, too. It need not be said where Observed shows it.
 	RecursiveReadOnly bool
 	// RestartingAll is true while every container of the pod is removed to start anew.
 	RestartingAll bool

@@ -130,12 +130,19 @@ func (s *Syncer) addContainer(ctx context.Context, seen *podstatus.Observed, uid
 	in := instanceFrom(resp.GetStatus())
 	in.SandboxID = listed.GetPodSandboxId()
 	if in.State == podstatus.StateExited {
-		if text := s.terminationMessage(uid, resp.GetStatus()); text != "" {
-			in.Message = text
-		}
+		in.Message = lastWords(in.Message, s.terminationMessage(uid, resp.GetStatus()))
 	}
 	seen.Containers = append(seen.Containers, in)
 	return nil
+}
+
+// lastWords joins what the runtime says of the end of a container and what that left, as
+// the kubelet does.
+func lastWords(runtime, own string) string {
+	if runtime == "" || own == "" {
+		return runtime + own
+	}
+	return runtime + ": " + own
 }
 
 func instanceFrom(st *runtimeapi.ContainerStatus) podstatus.Instance {
@@ -156,6 +163,7 @@ func instanceFrom(st *runtimeapi.ContainerStatus) podstatus.Instance {
 		Message:      st.GetMessage(),
 		User:         userFrom(st.GetUser()),
 	}
+	in.RecursiveReadOnly = slices.ContainsFunc(st.GetMounts(), func(m *runtimeapi.Mount) bool { return m.GetRecursiveReadOnly() })
 	if in.Name == "" {
 		in.Name = st.GetMetadata().GetName()
 	}
