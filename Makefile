@@ -118,6 +118,7 @@ test-kernel: ## packets through rules in network namespaces (root)
 VM       = CGO_ENABLED=0 REQUIRE_KERNEL=1 go test -count=1 -timeout 30m -exec
 UML      = '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m'
 QEMU     = '$(CURDIR)/$(OUT)/vm -engine qemu -timeout 30m'
+QEMU61   = '$(CURDIR)/$(OUT)/vm -engine qemu:linux-image-cloud-amd64 -timeout 30m'
 VM_NODE  = '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -file containerd,containerd-shim-runc-v2,ctr,runc'
 # What of proxier/nftables make test-vm runs; make test-long runs all of it.
 VM_NFT  ?= 'TestKernel(ClusterIP|ServicesWithout|Masquerade|PodReachesItself|External|SourceRanges|SessionAffinity|NftLists|Cleanup|Random)'
@@ -134,14 +135,15 @@ test-guest: vm ## cgroup v2, IPVS, SCTP and a pod in a guest of user-mode Linux
 	@$(VM) $(VM_NODE) -run '^TestInGuest' ./test/guest
 
 .PHONY: test-vm
-test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.1 and, by qemu, Linux 6.12
+test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.1 and, by qemu, Linux 6.12 and 6.1
 	$(call say,kernel tests in guests)
 	@hack/install.sh $(APT_QEMU)
 	@NODEKIT_TEST_VM='uml qemu' go test -count=1 -timeout 30m ./hack/vm
 	@$(VM) $(UML) -run '^TestKernel' ./internal/netnstest ./allocatable/cgroups
 	@$(VM) $(QEMU) -run '^TestInGuest' ./hack/vm
 	@$(VM) $(QEMU) -run $(VM_NFT) ./proxier/nftables
-	@$(VM) $(QEMU) -run 'TestKernelPacketFlows/(cluster_IP|no_endpoints)$$' ./proxier/nftables # with SCTP
+	@for engine in $(QEMU) $(QEMU61); do \
+		$(VM) "$$engine" -run 'TestKernelPacketFlows/(cluster_IP|no_endpoints)$$' ./proxier/nftables; done # with SCTP
 
 .PHONY: test-node
 test-node: ## pods on private containerds, Debian's and a current one (root)
