@@ -134,7 +134,7 @@ func (g *given) keep(id string, r corev1.ResourceRequirements) {
 	g.Actuated[id] = r
 }
 
-// forget drops what was remembered of containers that are gone, and returns how many
+// forget drops what was remembered of containers that are gone or need no change, and returns how many
 // that run do not have what was agreed on. What those had that ended is remembered until
 // they are removed: a change ends their back-off.
 func (g *given) forget(seen *podstatus.Observed) int {
@@ -142,13 +142,20 @@ func (g *given) forget(seen *podstatus.Observed) int {
 	for id := range g.Actuated {
 		at := slices.IndexFunc(seen.Containers, func(run podstatus.Instance) bool { return run.ID == id })
 		switch {
-		case at < 0:
+		case at < 0, g.agreed(id, seen.Containers[at].Name):
 			delete(g.Actuated, id)
 		case seen.Containers[at].State != podstatus.StateExited:
 			g.changing++
 		}
 	}
 	return g.changing
+}
+
+// agreed reports whether a container has what was agreed on, as after a change that was
+// taken back before it was carried out.
+func (g *given) agreed(id, name string) bool {
+	has, want := g.Actuated[id], g.Allocated[name]
+	return sameResources(&has, &want)
 }
 
 // loadGiven reads what the pod has, or writes it down for the first time.
