@@ -21,6 +21,7 @@ func (p *planner) regular() {
 		return
 	}
 	p.out.KillPod = true
+	p.out.Resize = nil
 	p.out.Start = slices.DeleteFunc(p.out.Start, func(s Start) bool { return s.Kind == Sidecar })
 	p.out.Wait = slices.DeleteFunc(p.out.Wait, func(w Wait) bool { return kindOf(p.pod, w.Name) == Sidecar })
 }
