@@ -88,6 +88,10 @@ type Parts struct {
 	// Acknowledged reports whether the final status of a pod is where it has to be, so
 	// that the last traces of its containers may go. nil: always.
 	Acknowledged func(uid types.UID) bool
+	// Listed returns what the runtime last listed of a pod, so that a Sync of a pod about
+	// which nothing has changed asks the runtime nothing. It must not answer after a hint,
+	// such as an event of the runtime, that is newer than the lists. nil: every Sync asks.
+	Listed func(uid types.UID) (Listed, bool)
 }
 
 func (c *Config) validate() error {

@@ -32,6 +32,8 @@ type record struct {
 	restarting bool
 	// given is what the containers of the pod have of the node.
 	given *given
+	// looked is what a Sync may use again.
+	looked looked
 	finale
 	progress
 }

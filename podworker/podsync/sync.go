@@ -33,7 +33,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	if err != nil {
 		return podworker.Outcome{}, err
 	}
-	seen, err := s.observe(ctx, pod.UID, exact)
+	seen, err := s.current(ctx, pod, r)
 	if err != nil {
 		return podworker.Outcome{}, err
 	}
@@ -77,6 +77,7 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 		if actions.repeats(&last) {
 			return podworker.Outcome{Again: repeatWait}, nil
 		}
+		r.looked = looked{}
 		failed := s.apply(ctx, pod, r, seen, &actions)
 		var err error
 		if seen, err = s.observe(ctx, pod.UID, exact); err != nil {

@@ -39,7 +39,9 @@ type agent struct {
 	helpers
 	// snapshot is what the runtime last showed; not nil while the source runs.
 	snapshot atomic.Pointer[runtime.Snapshot]
-	told     told
+	// hinted is when the runtime last told of anything, in nanoseconds of Unix time.
+	hinted atomic.Int64
+	told   told
 }
 
 // helpers do for an agent what only some nodes need.
@@ -142,6 +144,7 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	sync.Parts.Grant = a.grants.of
 	sync.Parts.References = a.references
 	sync.Parts.Acknowledged = a.cluster.acknowledged
+	sync.Parts.Listed = a.listed
 	return nil
 }
 

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/runtime"
 )
 
@@ -31,9 +35,26 @@ func (a *agent) listen(ctx context.Context) error {
 		case err != nil:
 			a.log.Warn("container runtime tells of no events any more; it is looked at every second", "err", err)
 			return nil
-		case e.Type == runtime.EventStopped && e.PodUID != "":
-			a.pool.Wake(e.PodUID)
+		default:
+			a.hinted.Store(time.Now().UnixNano())
+			if e.Type == runtime.EventStopped && e.PodUID != "" {
+				a.pool.Wake(e.PodUID)
+			}
 		}
 	}
 	return nil
+}
+
+// listed returns what the last look has shown of a pod, unless the runtime has told of
+// something since.
+func (a *agent) listed(uid types.UID) (podsync.Listed, bool) {
+	snap := a.snapshot.Load()
+	if snap == nil || a.hinted.Load() >= snap.Taken.UnixNano() {
+		return podsync.Listed{}, false
+	}
+	p := snap.Pods[uid]
+	if p == nil {
+		return podsync.Listed{}, false
+	}
+	return podsync.Listed{Taken: snap.Taken, Sandboxes: p.Sandboxes, Containers: p.Containers}, true
 }
