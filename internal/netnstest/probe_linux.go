@@ -38,7 +38,7 @@ const patience = 5 * time.Second
 // probe at the same time met the same, and so the rules are not the cause.
 func (p Probes) Start(tb testing.TB) (stop func()) {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(tb.Context())
 	results := make([]probed, len(p.Networks))
 	var wg sync.WaitGroup
 	for i, network := range p.Networks {
