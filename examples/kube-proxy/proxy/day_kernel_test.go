@@ -78,7 +78,7 @@ func TestKernelDayOfChurnLeavesNothingBehind(t *testing.T) {
 		if last.files <= first.files && last.goroutines <= first.goroutines {
 			break
 		}
-		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // kernel time
+		time.Sleep(50 * time.Millisecond)
 	}
 	if last.files > first.files || last.goroutines > first.goroutines {
 		t.Errorf("files and goroutines: %d and %d, had %d and %d", last.files, last.goroutines, first.files, first.goroutines)
