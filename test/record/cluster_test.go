@@ -94,10 +94,17 @@ func run(t *testing.T, serve func(context.Context) error) {
 	})
 }
 
-// load makes the programs of a node do what they do for a living: a pod with every kind
-// of volume that is fetched from the API server, its log, a command in it, its end; and
-// a Service.
-const load = `
+// service is what kube-proxy is for, simple and load make kubelets do what they do for
+// a living.
+const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: NAME}
+spec: {selector: {app: NAME}, ports: [{port: 80}]}
+`
+
+// simple is a pod with environment variables from the API server and no volume.
+const simple = `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings}
@@ -109,9 +116,31 @@ metadata: {name: password}
 stringData: {key: value}
 ---
 apiVersion: v1
-kind: Service
-metadata: {name: NAME}
-spec: {selector: {app: NAME}, ports: [{port: 80}]}
+kind: Pod
+metadata: {name: NAME, labels: {app: NAME}}
+spec:
+  nodeName: NODE
+  automountServiceAccountToken: false
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: IMAGE
+    env:
+    - {name: KEY, valueFrom: {configMapKeyRef: {name: settings, key: key}}}
+    - {name: PASSWORD, valueFrom: {secretKeyRef: {name: password, key: key}}}
+---` + service
+
+// load is a pod with every kind of volume that is fetched from the API server.
+const load = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {key: value}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {key: value}
 ---
 apiVersion: v1
 kind: Pod
@@ -133,7 +162,7 @@ spec:
       - configMap: {name: settings}
       - secret: {name: password}
       - serviceAccountToken: {path: token}
-`
+---` + service
 
 // What stock programs and ours ask for. The lists are the permissions that they need,
 // and all that they may use: under the Node authorizer and NodeRestriction for a
@@ -143,7 +172,7 @@ func TestKernelCallsOfNodePrograms(t *testing.T) {
 	if err := cluster.Prepare(t.Context(), os.Stderr); err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Config{Name: "record", Logs: t.ArtifactDir()})
+	c, err := cluster.Start(t.Context(), cluster.Config{Name: "record", Logs: t.ArtifactDir(), NoDNS: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,9 +203,7 @@ func checkCalls(t *testing.T, c *cluster.Cluster, name string, source cluster.So
 		}
 	}()
 	runStaticPod(t, node)
-	if source == cluster.Stock {
-		runPod(t, c, node, name)
-	}
+	runPod(t, c, node, name)
 	// A status and a Lease after all that.
 	ended := time.NewTimer(15 * time.Second)
 	defer ended.Stop()
@@ -190,14 +217,21 @@ func checkCalls(t *testing.T, c *cluster.Cluster, name string, source cluster.So
 	record.CheckGolden(t, fmt.Sprintf("testdata/%s-cri.golden", name), r.cri.Lines(), *update)
 }
 
-// runPod takes a pod of the API server through its life.
+// runPod takes a pod of the API server through its life. Ours has no such volumes, and
+// serves neither logs nor commands.
 func runPod(t *testing.T, c *cluster.Cluster, node *cluster.Node, name string) {
 	t.Helper()
-	manifest := strings.NewReplacer("NAME", name, "NODE", node.NodeName(), "IMAGE", testnode.PauseRef).Replace(load)
+	pod := load
+	if name == "ours" {
+		pod = simple
+	}
+	manifest := strings.NewReplacer("NAME", name, "NODE", node.NodeName(), "IMAGE", testnode.PauseRef).Replace(pod)
 	kubectl(t, c, manifest, "apply", "-f", "-")
 	kubectl(t, c, "", "wait", "--for=condition=Ready", "--timeout=120s", "pod/"+name)
-	kubectl(t, c, "", "logs", name)
-	_, _ = c.Kubectl(t.Context(), "", "exec", name, "--", "/no-such-program")
+	if name == "stock" {
+		kubectl(t, c, "", "logs", name)
+		_, _ = c.Kubectl(t.Context(), "", "exec", name, "--", "/no-such-program")
+	}
 	kubectl(t, c, "", "delete", "pod/"+name, "service/"+name, "--timeout=120s")
 }
 
