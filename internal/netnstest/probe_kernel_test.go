@@ -56,7 +56,7 @@ func TestKernelProbesTellLosses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := &complaints{TB: t}
 			stop := netnstest.Probes{From: a, Networks: []string{"tcp"}, Virtual: tt.virtual, Direct: tt.direct}.Start(c)
-			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // kernel time
+			time.Sleep(500 * time.Millisecond) //nolint:forbidigo // kernel time
 			stop()
 			got := strings.Join(c.lines, "; ")
 			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
