@@ -130,6 +130,10 @@ func Catalog() []Kind {
 		{warning, ofNode, "PossibleMemoryBackedVolumesOnDisk", `(?s:.+)`},
 		// This project's own.
 		{warning, ofPod, "UnsupportedField", `(?s:.+)`},
+		{normal, ofContainer, "Killing", `Stopping container \S+, all containers restart`},
+		{normal, ofContainer, "Killing", `Container \S+ is not in the spec of the pod`},
+		{warning, ofContainer, "InspectFailed", `parse image name ".*": (?s:.+)`},
+		{warning, ofContainer, "InspectFailed", `image ".+" was pulled as \S+, which the runtime does not know`},
 	}
 }
 

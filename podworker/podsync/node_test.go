@@ -20,6 +20,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker"
+	"github.com/nodekit-go/nodekit/podworker/events"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/runtime"
@@ -147,7 +148,13 @@ func (a *agent) onStatus(pod *corev1.Pod, st corev1.PodStatus) {
 	a.statuses[pod.UID] = append(a.statuses[pod.UID], st)
 }
 
+// onEvent has every event of every test be one that people know.
 func (a *agent) onEvent(pod *corev1.Pod, e podsync.Event) {
+	if _, err := events.Find(&corev1.Event{
+		InvolvedObject: events.OfPod(pod, e.Container), Type: e.Type, Reason: e.Reason, Message: e.Message,
+	}); err != nil {
+		a.t.Error(err)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events = append(a.events, strings.TrimSpace(fmt.Sprintf("%s %s %s %s: %s", pod.Name, e.Container, e.Type, e.Reason, e.Message)))
