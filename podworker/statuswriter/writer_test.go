@@ -509,7 +509,7 @@ func TestPodWithoutNameHoldsNothingUp(t *testing.T) {
 		if err := w.Set(newPod("a", "u1"), ended(0)); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := s.get("a").Status.Phase; got != corev1.PodSucceeded {
 			t.Errorf("the other pod is %s, want Succeeded", got)
 		}

@@ -51,14 +51,14 @@ func newEvents(client *rest.Config, nodeName string, log *slog.Logger) (*events,
 	return &events{client: c, nodeName: nodeName, log: log, queue: make(chan *eventsv1.Event, maxEvents)}, nil
 }
 
-// onNode queues an Event about the node. Its UID is the name, as kube-proxy has it:
+// onNode queues an Event about the node, of the proxy's start. Its UID is the name, as kube-proxy has it:
 // kubectl describe looks for both.
-func (e *events) onNode(typ, reason, action, note string) {
+func (e *events) onNode(typ, reason, note string) {
 	if e == nil {
 		return
 	}
 	e.add(corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: e.nodeName, UID: types.UID(e.nodeName)}, metav1.NamespaceDefault,
-		eventsv1.Event{Type: typ, Reason: reason, Action: action, Note: note})
+		eventsv1.Event{Type: typ, Reason: reason, Action: "StartKubeProxy", Note: note})
 }
 
 // onService queues a warning about a Service.

@@ -113,7 +113,7 @@ func New(cfg Config) (*Proxy, error) {
 // Services work while nobody runs. If one part fails, the others end and Run
 // returns its error.
 func (p *Proxy) Run(ctx context.Context) error {
-	p.events.onNode(corev1.EventTypeNormal, "Starting", "StartKubeProxy", "")
+	p.events.onNode(corev1.EventTypeNormal, "Starting", "")
 	g, ctx := errgroup.WithContext(ctx)
 	for _, part := range p.parts {
 		g.Go(func() error { return part.Run(ctx) })

@@ -207,7 +207,7 @@ func TestNodeEventsNameTheNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.onNode(corev1.EventTypeNormal, "Starting", "StartKubeProxy", "")
+	e.onNode(corev1.EventTypeNormal, "Starting", "")
 	if got := (<-e.queue).Regarding; got.Name != "node-a" || got.UID != "node-a" {
 		t.Errorf("the event is about %+v, want name and UID node-a", got)
 	}

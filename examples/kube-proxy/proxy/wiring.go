@@ -173,7 +173,7 @@ func (w *wiring) servers() error {
 	if health == nil {
 		health = w.healthServer
 		w.parts = append(w.parts, newServer(&w.cfg, w.metrics, func(err error) {
-			w.events.onNode(corev1.EventTypeWarning, "FailedToStartMetricServer", "StartKubeProxy", err.Error())
+			w.events.onNode(corev1.EventTypeWarning, "FailedToStartMetricServer", err.Error())
 		}))
 	}
 	part, err := health(w.proxier.Status)
@@ -190,7 +190,7 @@ func (w *wiring) healthServer(status func() proxier.Status) (Runner, error) {
 		BindHardFail: w.cfg.Proxy.BindAddressHardFail,
 		Answered:     w.metrics.answered,
 		Failed: func(err error) {
-			w.events.onNode(corev1.EventTypeWarning, "FailedToStartProxierHealthcheck", "StartKubeProxy", err.Error())
+			w.events.onNode(corev1.EventTypeWarning, "FailedToStartProxierHealthcheck", err.Error())
 		},
 		Log: w.cfg.Log,
 	})
