@@ -149,6 +149,8 @@ func startNode(t *testing.T, tales []*tale) (*cluster.Node, *runtimetest.Server)
 	n, err := c.AddNode(t.Context(), cluster.NodeConfig{Kubelet: cluster.None, Proxy: cluster.None, KubeletSettings: map[string]any{
 		"containerRuntimeEndpoint": "unix://" + socket, "readOnlyPort": 10255, "maxPods": 250,
 		"serializeImagePulls": false, "registryPullQPS": 0, "fileCheckFrequency": "1s",
+		// The runtime is this process, which sees the host's folders and not the node's.
+		"podLogsDir": t.TempDir(),
 	}})
 	if err != nil {
 		t.Fatal(err)
