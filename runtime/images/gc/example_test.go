@@ -1,9 +1,12 @@
 package gc_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/nodekit-go/nodekit/runtime"
+	"github.com/nodekit-go/nodekit/runtime/images"
 	"github.com/nodekit-go/nodekit/runtime/images/gc"
 )
 
@@ -24,4 +27,16 @@ func ExampleDecide() {
 	// free 8000000000 bytes
 	// remove sha256:job of 6000000000 bytes for space
 	// remove sha256:web of 5000000000 bytes for space
+}
+
+// An agent's images are collected as long as ctx lives.
+func ExampleCollector() {
+	_ = func(ctx context.Context, client *runtime.Client, manager *images.Manager) error {
+		c, err := gc.New(client, gc.Config{Given: manager.Given})
+		if err != nil {
+			return err
+		}
+		err = c.Run(ctx)
+		return err
+	}
 }
