@@ -124,13 +124,13 @@ func TestFieldThatIsNotHonouredRejectsItsPodAlone(t *testing.T) {
 	a := startAgent(t)
 	refused := newPod("refused")
 	refused.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{
-		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "disk"},
+		NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/disk"},
 	}}}
 	a.runPod(refused)
 	a.runPod(newPod("good"))
 	a.waitReady("good")
 	pod := a.waitPod("refused", "is refused", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
-	if !strings.Contains(pod.Status.Message, "persistentVolumeClaim") {
+	if !strings.Contains(pod.Status.Message, "nfs") {
 		t.Errorf("reason %q, message %q; want the field in it", pod.Status.Reason, pod.Status.Message)
 	}
 	if _, runs := a.instances()[podName("refused")]; runs {
