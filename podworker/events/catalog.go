@@ -33,7 +33,9 @@ const (
 // Catalog lists the kinds of events of a kubelet 1.37, as people, alerts and tests know
 // them. A reason may stand for several kinds. Events of this project's own are at the
 // end.
-func Catalog() []Kind {
+func Catalog() []Kind { return append(kubeletKinds(), ownKinds()...) }
+
+func kubeletKinds() []Kind {
 	return []Kind{
 		// Images.
 		{normal, ofContainer, "Pulling", `Pulling image ".+"`},
@@ -128,7 +130,12 @@ func Catalog() []Kind {
 		{warning, ofNode, "CheckLimitsForResolvConf", `(?s:.+)`},
 		{warning, ofNode, "MissingClusterDNS", `(?s:.+)`},
 		{warning, ofNode, "PossibleMemoryBackedVolumesOnDisk", `(?s:.+)`},
-		// This project's own.
+	}
+}
+
+// ownKinds are those that only this project's kubelet tells of.
+func ownKinds() []Kind {
+	return []Kind{
 		{warning, ofPod, "UnsupportedField", `(?s:.+)`},
 		{normal, ofContainer, "Killing", `Stopping container \S+, all containers restart`},
 		{normal, ofContainer, "Killing", `Container \S+ is not in the spec of the pod`},
