@@ -26,6 +26,8 @@ CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/record/... ./tes
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
+# Packages with tests of the kernel.
+KERNEL = $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
 # Modules of their own, but those that only list tools.
 NESTED = $(filter-out hack/tools test/tools test/tools/kubernetes,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
 
@@ -99,6 +101,7 @@ cluster-tools:
 
 .PHONY: test
 test: lint test-unit test-kernel test-guest test-node test-cluster test-nested ## install what the tests need and run them all
+	@for report in $(OUT)/flaky/*; do [ ! -s "$$report" ] || { printf '\n== %s: failed, and passed in a second run\n' "$${report##*/}"; cat "$$report"; }; done
 	$(call say,all tests passed)
 
 .PHONY: test-unit
@@ -106,13 +109,13 @@ test-unit: ## every package under the race detector, nothing outside the process
 	$(call say,unit tests)
 	@hack/install.sh $(APT_UNIT)
 	@go vet ./...
-	@go test -race -timeout 15m -skip '^TestKernel' $(UNIT)
+	@hack/gotest.sh $@ '$(UNIT)' -race -timeout 15m -skip '^TestKernel'
 
 .PHONY: test-kernel
 test-kernel: ## packets through rules in network namespaces (root)
 	$(call say,kernel tests)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
-	@REQUIRE_KERNEL=1 go test -count=1 -timeout 15m -run '^TestKernel' $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
+	@REQUIRE_KERNEL=1 hack/gotest.sh $@ '$(KERNEL)' -count=1 -timeout 15m -run '^TestKernel'
 
 # Go tests as root in a guest with a kernel of its own: hack/vm/README.md.
 VM       = CGO_ENABLED=0 REQUIRE_KERNEL=1 go test -count=1 -timeout 30m -exec
@@ -150,14 +153,14 @@ test-node: ## pods on private containerds, Debian's and a current one (root)
 	$(call say,node tests)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
 	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
-	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -timeout 20m ./test/node/... ./test/crictl/...
+	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 hack/gotest.sh $@ './test/node/... ./test/crictl/...' -count=1 -timeout 20m
 
 .PHONY: test-cluster
 test-cluster: cluster-tools ## a stock cluster with two nodes passes ten specs and leaves nothing; heartbeats and API calls of node programs (root)
 	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	$(call say,cluster tests)
-	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 go test -count=1 -p 2 -timeout 15m $(CLUSTER_TESTS)
+	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 hack/gotest.sh $@ '$(CLUSTER_TESTS)' -count=1 -p 2 -timeout 20m
 
 .PHONY: test-nested
 test-nested: ## the nested modules
