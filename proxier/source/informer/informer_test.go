@@ -89,8 +89,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	s.mu.Lock()
 	initial := q.Get("sendInitialEvents") == "true"
-	s.requests = append(s.requests, fmt.Sprintf("%s watch=%s initial=%v version=%q continue=%q",
-		resource, q.Get("watch"), initial, q.Get("resourceVersion"), q.Get("continue")))
+	s.requests = append(s.requests, fmt.Sprintf("%s watch=%s initial=%v version=%q match=%q continue=%q",
+		resource, q.Get("watch"), initial, q.Get("resourceVersion"), q.Get("resourceVersionMatch"), q.Get("continue")))
 	if q.Get("watch") == "" {
 		request := resource + q.Get("continue")
 		body := s.lists[request]
@@ -98,6 +98,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.onList(request)
 		}
 		s.mu.Unlock()
+		if strings.Contains(body, `"code":504`) {
+			w.WriteHeader(http.StatusGatewayTimeout)
+		}
 		fmt.Fprint(w, body)
 		return
 	}
@@ -190,22 +193,56 @@ func TestSourceForgetsWhatWentWhileTheServerForgot(t *testing.T) {
 	s.streams["endpointslices"] = []string{end(discovery, "EndpointSlice", "5")}
 	sink := run(t, s, Config{})
 	sink.wait(t, "service ns/a", "service ns/b", "synced", "service ns/b", "service ns/c", "no service ns/a")
+	s.wantRequests(t, "services",
+		`watch=true initial=true version="" match="NotOlderThan" continue=""`,
+		`watch=true initial=false version="5" match="" continue=""`,
+		`watch=true initial=true version="" match="NotOlderThan" continue=""`)
+}
+
+// wantRequests compares the requests for a resource so far, but for a last watch that
+// may or may not have begun.
+func (s *server) wantRequests(t *testing.T, resource string, want ...string) {
+	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var got []string
 	for _, r := range s.requests {
-		if strings.HasPrefix(r, "services") {
-			got = append(got, r)
+		if line, ok := strings.CutPrefix(r, resource+" "); ok {
+			got = append(got, line)
 		}
 	}
-	want := []string{
-		`services watch=true initial=true version="" continue=""`,
-		`services watch=true initial=false version="5" continue=""`,
-		`services watch=true initial=true version="" continue=""`,
+	if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
+		t.Errorf("requests for %s (-want +got):\n%s", resource, diff)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
+}
+
+// A server whose memory lags behind the one before must not have its older state
+// delivered in the place of a newer one: lists after the first ask for one that is not
+// older, and where no server has come so far, for that of the storage.
+func TestSourceDoesNotGoBackInTime(t *testing.T) {
+	const list = `{"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":%q},"items":[{"metadata":{"namespace":"ns","name":%q}}]}`
+	const tooLarge = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Too large resource version: 8, current: 6","reason":"Timeout",` +
+		`"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":0},"code":504}`
+	s := newServer(t)
+	s.noStream = true
+	s.lists["services"] = fmt.Sprintf(list, "7", "a")
+	s.lists["endpointslices"] = `{"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1","metadata":{"resourceVersion":"7"}}`
+	s.streams["services"] = []string{svc("MODIFIED", "a", "8") + gone, ""}
+	s.onList = func(request string) {
+		switch s.lists[request] {
+		case fmt.Sprintf(list, "7", "a"):
+			s.lists[request] = tooLarge
+		case tooLarge:
+			s.lists[request] = fmt.Sprintf(list, "9", "b")
+		}
 	}
+	run(t, s, Config{}).wait(t, "service ns/a", "synced", "service ns/a", "service ns/b", "no service ns/a")
+	s.wantRequests(t, "services",
+		`watch=true initial=true version="" match="NotOlderThan" continue=""`,
+		`watch= initial=false version="0" match="" continue=""`,
+		`watch=true initial=false version="7" match="" continue=""`,
+		`watch= initial=false version="8" match="NotOlderThan" continue=""`,
+		`watch= initial=false version="" match="" continue=""`)
 }
 
 // What a first state that broke off has told, and what is gone in the next, was told

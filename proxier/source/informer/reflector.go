@@ -57,9 +57,13 @@ type reflector struct {
 	client    rest.Interface
 	log       *slog.Logger
 	delivered func()
-	// version is the resource version that was reached; empty means that the state
-	// is not known and is to be delivered from scratch.
+	// version is the highest resource version that was reached, and known says that
+	// the sink has the state of it: otherwise all is to be delivered from scratch.
 	version string
+	known   bool
+	// rewound says that no server at hand has reached version: only what the storage
+	// says now is to be believed.
+	rewound bool
 	// canStream says that the server may know how to stream the first state.
 	canStream bool
 	// names are those of all objects that were delivered and not removed, with the
@@ -71,8 +75,12 @@ type reflector struct {
 	complaint string
 }
 
-// errExpired says that the server does not know the version any more.
-var errExpired = errors.New("the server has forgotten the version that was reached")
+// errExpired says that the server does not know the version any more, errRewound that
+// it does not know it yet, or not again: its memory lags, or its storage was restored.
+var (
+	errExpired = errors.New("the server has forgotten the version that was reached")
+	errRewound = errors.New("the server has not reached the version that was reached before")
+)
 
 func (r *reflector) run(ctx context.Context) {
 	retry := minRetry
@@ -86,7 +94,7 @@ func (r *reflector) run(ctx context.Context) {
 			retry = minRetry
 		}
 		if errors.Is(err, errExpired) {
-			r.version = ""
+			r.known = false
 		} else if err != nil {
 			r.complain(ctx, err, retry)
 			if r.optional {
@@ -126,15 +134,15 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // step goes on from the version that was reached until the watch ends.
 func (r *reflector) step(ctx context.Context) error {
-	if r.version == "" && r.canStream {
+	if !r.known && r.canStream {
 		err := r.watch(ctx, true)
-		if r.version != "" || !refused(err) {
+		if r.known || !refused(err) {
 			return err
 		}
 		r.log.Debug("the API server does not stream the first state; it is listed", "err", err)
 		r.canStream = false
 	}
-	if r.version == "" {
+	if !r.known {
 		if err := r.fetch(ctx); err != nil {
 			return err
 		}
@@ -157,20 +165,32 @@ func refused(err error) bool {
 		!apierrors.IsServiceUnavailable(err) && !apierrors.IsNotFound(err)
 }
 
-// fetch delivers everything from lists. It asks for whatever state the server has at
+// from returns which state a list is to have. The first is whatever the server has at
 // hand, which is in its memory and at most a moment old: the watch goes on from there.
-// A server that has none there answers in pages.
+// Later ones are not older than what was delivered, as another server may lag behind;
+// and when no server has come so far, it is what the storage says
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
+func (r *reflector) from() (version string, match metav1.ResourceVersionMatch) {
+	switch {
+	case r.rewound:
+		return "", ""
+	case r.version == "":
+		return "0", ""
+	}
+	return r.version, notOlderThan
+}
+
+// fetch delivers everything from lists. A server that does not have the state in its
+// memory answers in pages.
 func (r *reflector) fetch(ctx context.Context) error {
 	r.attempt++
-	opts := metav1.ListOptions{LabelSelector: r.labels, FieldSelector: r.fields, Limit: pageSize, ResourceVersion: "0"}
+	opts := metav1.ListOptions{LabelSelector: r.labels, FieldSelector: r.fields, Limit: pageSize}
+	opts.ResourceVersion, opts.ResourceVersionMatch = r.from()
 	for {
 		page := r.list()
 		err := r.client.Get().Resource(r.name).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, optionsVersion).Do(ctx).Into(page)
-		if apierrors.IsResourceExpired(err) && opts.Continue != "" {
-			return errExpired // between two pages: from scratch
-		}
 		if err != nil {
-			return fmt.Errorf("list %s: %w", r.name, err)
+			return r.unlisted(err)
 		}
 		list, err := meta.ListAccessor(page)
 		if err != nil {
@@ -180,12 +200,25 @@ func (r *reflector) fetch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", r.name, err)
 		}
-		opts.ResourceVersion = "" // it is in the token
+		opts.ResourceVersion, opts.ResourceVersionMatch = "", "" // they are in the token
 		if opts.Continue = list.GetContinue(); opts.Continue == "" {
 			r.replace(list.GetResourceVersion())
 			return nil
 		}
 	}
+}
+
+// unlisted returns what to do about a list that failed.
+func (r *reflector) unlisted(err error) error {
+	switch {
+	case apierrors.IsResourceExpired(err): // between two pages, or before: from scratch
+		r.rewound = true
+		return errExpired
+	case apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+		r.rewound = true
+		return fmt.Errorf("list %s: %w: %w", r.name, errRewound, err)
+	}
+	return fmt.Errorf("list %s: %w", r.name, err)
 }
 
 // put delivers o and notes its name.
@@ -218,7 +251,7 @@ func (r *reflector) replace(version string) {
 			r.remove(name)
 		}
 	}
-	r.version = version
+	r.version, r.known, r.rewound = version, true, false
 	if r.complete != nil {
 		r.complete()
 	}
@@ -234,7 +267,8 @@ func (r *reflector) watch(ctx context.Context, initial bool) error {
 		Watch: true, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	}
 	if initial {
-		opts.SendInitialEvents, opts.ResourceVersionMatch = new(true), notOlderThan
+		// Without a version it is what the storage has now.
+		opts.ResourceVersion, opts.SendInitialEvents, opts.ResourceVersionMatch = "", new(true), notOlderThan
 	}
 	w, err := r.client.Get().Resource(r.name).SpecificallyVersionedParams(&opts, metav1.ParameterCodec, optionsVersion).Watch(ctx)
 	if err != nil {
