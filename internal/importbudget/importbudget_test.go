@@ -45,6 +45,7 @@ var rules = Rules{
 		"podworker/statuswriter":        68,
 		"podworker/userns":              4,
 		"podworker/volume":              68,
+		"podworker/volume/tokens":       66,
 		"podworker/podspec":             175,
 		"podworker/podstatus":           65,
 		"podworker/podsync":             175,
