@@ -42,6 +42,8 @@ var rules = Rules{
 		"podworker":                     65,
 		"podworker/admission":           66,
 		"podworker/events":              65,
+		"podworker/podsource":           66,
+		"podworker/podstore":            65,
 		"podworker/statuswriter":        68,
 		"podworker/userns":              4,
 		"podworker/volume":              68,
