@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/internal/downward"
 )
 
 // environment is the variables of one container, in order, and a look-up for
@@ -123,7 +125,7 @@ func (ev *evaluation) value(from *corev1.EnvVarSource) (value string, found bool
 		value, err = podField(ev.pod, from.FieldRef.FieldPath, ev.node, ev.run.PodIPs)
 		return value, true, err
 	case from.ResourceFieldRef != nil:
-		value, err = resourceValue(ev.pod, ev.c, from.ResourceFieldRef, ev.node)
+		value, err = downward.Resource(ev.pod, ev.c, from.ResourceFieldRef, ev.node.Allocatable)
 		return value, true, err
 	case from.ConfigMapKeyRef != nil:
 		return ev.configMapKey(from.ConfigMapKeyRef)
@@ -197,7 +199,7 @@ func fieldRef(ref corev1.ObjectFieldSelector) string {
 	if ref.APIVersion != "" && ref.APIVersion != "v1" {
 		return fmt.Sprintf("apiVersion %q is not supported, only v1", ref.APIVersion)
 	}
-	if field, _, ok := subscript(ref.FieldPath); ok {
+	if field, _, ok := downward.Subscript(ref.FieldPath); ok {
 		if field == "metadata.labels" || field == "metadata.annotations" {
 			return ""
 		}
@@ -208,18 +210,8 @@ func fieldRef(ref corev1.ObjectFieldSelector) string {
 	return fmt.Sprintf("field path %q is not supported", ref.FieldPath)
 }
 
-// subscript splits a path such as metadata.labels['app'].
-func subscript(path string) (field, key string, ok bool) {
-	field, rest, found := strings.Cut(path, "['")
-	if !found {
-		return path, "", false
-	}
-	key, found = strings.CutSuffix(rest, "']")
-	return field, key, found
-}
-
 func podField(pod *corev1.Pod, path string, node *Node, podIPs []string) (string, error) {
-	if field, key, ok := subscript(path); ok {
+	if field, key, ok := downward.Subscript(path); ok {
 		switch field {
 		case "metadata.labels":
 			return pod.Labels[key], nil

@@ -4,13 +4,12 @@ import (
 	"math"
 	"os"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/nodekit-go/nodekit/podworker/internal/downward"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
@@ -99,7 +98,7 @@ func hugePageLimits(pod *corev1.Pod, c *corev1.Container, node *Node) []*runtime
 	wanted := map[int64]uint64{}
 	take := func(list corev1.ResourceList) {
 		for name, q := range list {
-			if size, ok := hugePageSize(name); ok {
+			if size, ok := downward.HugePageSize(name); ok {
 				wanted[size] = uint64(max(q.Value(), 0)) //nolint:gosec // not negative
 			}
 		}
@@ -113,16 +112,6 @@ func hugePageLimits(pod *corev1.Pod, c *corev1.Container, node *Node) []*runtime
 		out = append(out, &runtimeapi.HugepageLimit{PageSize: hugePageName(size), Limit: wanted[size]})
 	}
 	return out
-}
-
-// hugePageSize returns the size in bytes that the name of a resource says.
-func hugePageSize(name corev1.ResourceName) (int64, bool) {
-	text, ok := strings.CutPrefix(string(name), corev1.ResourceHugePagesPrefix)
-	if !ok {
-		return 0, false
-	}
-	q, err := resource.ParseQuantity(text)
-	return q.Value(), err == nil
 }
 
 // hugePageName names a size as the kernel's cgroup files do, 2097152 as 2MB

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/internal/downward"
 )
 
 // Modes of what is mounted into containers.
@@ -209,7 +211,7 @@ func memorySize(pod *corev1.Pod, limit *resource.Quantity, node *Node) int64 {
 			size = n
 		}
 	}
-	if limited(pod, corev1.ResourceMemory) {
+	if downward.Limited(pod, corev1.ResourceMemory) {
 		limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 		least(limits.Memory().Value())
 	}

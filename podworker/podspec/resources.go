@@ -95,21 +95,3 @@ func unified(r *runtimeapi.LinuxContainerResources, file, value string) {
 func shares(cpu resource.Quantity) int64 {
 	return min(max(cpu.MilliValue()*sharesPerCPU/1000, minShares), maxShares)
 }
-
-// limited reports whether a resource of the pod is limited as a whole: by a limit of
-// the pod, or of every container in it.
-func limited(pod *corev1.Pod, name corev1.ResourceName) bool {
-	if resourcehelper.IsPodLevelResourcesSet(pod) {
-		if q := pod.Spec.Resources.Limits[name]; !q.IsZero() {
-			return true
-		}
-	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if q := list[i].Resources.Limits[name]; q.IsZero() {
-				return false
-			}
-		}
-	}
-	return true
-}

@@ -27,8 +27,8 @@ type Tokens interface {
 	Token(ctx context.Context, pod *corev1.Pod, source *corev1.ServiceAccountTokenProjection) (token []byte, refreshAt time.Time, err error)
 }
 
-// TrustBundles finds ClusterTrustBundles.
-type TrustBundles interface {
+// Bundles finds ClusterTrustBundles.
+type Bundles interface {
 	// TrustBundles returns the certificates, as PEM, of the one object that source names,
 	// or of all that it selects by signer and labels, which may be none. An object that is
 	// named and does not exist is an error for which IsNotFound of api/errors is true.
