@@ -27,6 +27,8 @@ type server struct {
 	pods    map[string]*corev1.Pod
 	// fail is asked before each call.
 	fail func(verb, name string) error
+	// hooks are called before a call of their verb has an effect, with no lock held.
+	hooks map[string]func()
 	// delay is how long a call takes.
 	delay time.Duration
 	calls []string
@@ -35,7 +37,7 @@ type server struct {
 }
 
 func newServer(pods ...*corev1.Pod) *server {
-	s := &server{pods: map[string]*corev1.Pod{}, seen: map[types.UID][]corev1.PodPhase{}}
+	s := &server{pods: map[string]*corev1.Pod{}, seen: map[types.UID][]corev1.PodPhase{}, hooks: map[string]func(){}}
 	for _, pod := range pods {
 		s.create(pod)
 	}
@@ -71,11 +73,14 @@ func (s *server) get(name string) *corev1.Pod {
 	return s.pods[name].DeepCopy()
 }
 
-// delete marks a pod as kubectl delete does, and returns it.
+// delete marks a pod as kubectl delete does, and returns it; nil if there is none.
 func (s *server) delete(name string) *corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pod := s.pods[name].DeepCopy()
+	if pod == nil {
+		return nil
+	}
 	now := metav1.Now()
 	pod.DeletionTimestamp = &now
 	return s.storeLocked(pod)
@@ -94,11 +99,32 @@ func (s *server) made() []string {
 	return append([]string(nil), s.calls...)
 }
 
-func (s *server) call(ctx context.Context, verb, name string) error {
+// before has a function called before each call of a verb has an effect.
+func (s *server) before(verb string, hook func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks[verb] = hook
+}
+
+// failWith sets what is asked before each call from now on; nil: all succeed.
+func (s *server) failWith(fail func(verb, name string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = fail
+}
+
+// call lets a call take its time, and then have an effect on the pod if there is one.
+func (s *server) call(ctx context.Context, verb, name string, effect func(pod *corev1.Pod) error) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(s.delay):
+	}
+	s.mu.Lock()
+	hook := s.hooks[verb]
+	s.mu.Unlock()
+	if hook != nil {
+		hook()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,27 +137,35 @@ func (s *server) call(ctx context.Context, verb, name string) error {
 	if s.pods[name] == nil {
 		return apierrors.NewNotFound(resource, name)
 	}
-	return nil
+	return effect(s.pods[name])
 }
 
-func (s *server) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Pod, error) {
-	if err := s.call(ctx, "get", name); err != nil {
-		return nil, err
-	}
-	return s.get(name), nil
+func (s *server) Get(ctx context.Context, name string, _ metav1.GetOptions) (got *corev1.Pod, err error) {
+	err = s.call(ctx, "get", name, func(pod *corev1.Pod) error {
+		got = pod.DeepCopy()
+		return nil
+	})
+	return got, err
 }
 
 //nolint:revive // the arguments are those of client-go
-func (s *server) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string) (*corev1.Pod, error) {
+func (s *server) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string) (got *corev1.Pod, err error) {
 	if pt != types.StrategicMergePatchType || len(subresources) != 1 || subresources[0] != "status" {
 		return nil, fmt.Errorf("patch of type %s to %v", pt, subresources)
 	}
-	if err := s.call(ctx, "patch", name); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old, err := json.Marshal(s.pods[name])
+	err = s.call(ctx, "patch", name, func(pod *corev1.Pod) error {
+		next, err := patched(pod, data)
+		if err == nil {
+			got = s.storeLocked(next)
+		}
+		return err
+	})
+	return got, err
+}
+
+// patched returns a pod as a patch makes it.
+func patched(pod *corev1.Pod, data []byte) (*corev1.Pod, error) {
+	old, err := json.Marshal(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -143,24 +177,21 @@ func (s *server) Patch(ctx context.Context, name string, pt types.PatchType, dat
 	if err := json.Unmarshal(merged, next); err != nil {
 		return nil, err
 	}
-	if next.UID != s.pods[name].UID {
-		return nil, apierrors.NewConflict(resource, name, errors.New("the UID in the precondition does not match"))
+	if next.UID != pod.UID {
+		return nil, apierrors.NewConflict(resource, pod.Name, errors.New("the UID in the precondition does not match"))
 	}
-	return s.storeLocked(next), nil
+	return next, nil
 }
 
 func (s *server) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	if err := s.call(ctx, "delete", name); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch pod := s.pods[name]; {
-	case opts.Preconditions == nil || opts.Preconditions.UID == nil || opts.GracePeriodSeconds == nil || *opts.GracePeriodSeconds != 0:
-		return fmt.Errorf("delete of %s without precondition or with a grace period", name)
-	case *opts.Preconditions.UID != pod.UID:
-		return apierrors.NewConflict(resource, name, errors.New("the UID in the precondition does not match"))
-	}
-	delete(s.pods, name)
-	return nil
+	return s.call(ctx, "delete", name, func(pod *corev1.Pod) error {
+		switch {
+		case opts.Preconditions == nil || opts.Preconditions.UID == nil || opts.GracePeriodSeconds == nil || *opts.GracePeriodSeconds != 0:
+			return fmt.Errorf("delete of %s without precondition or with a grace period", name)
+		case *opts.Preconditions.UID != pod.UID:
+			return apierrors.NewConflict(resource, name, errors.New("the UID in the precondition does not match"))
+		}
+		delete(s.pods, name)
+		return nil
+	})
 }

@@ -87,8 +87,8 @@ func (w *world) do(s step) error {
 			w.w.Observe(old, "")
 		}
 	case "delete":
-		if w.get(name) != nil {
-			w.w.Observe(w.delete(name), "")
+		if now := w.delete(name); now != nil {
+			w.w.Observe(now, "")
 		}
 	case "finish":
 		w.finished[pod.UID] = true
@@ -100,11 +100,9 @@ func (w *world) do(s step) error {
 		w.vanish(name)
 		w.w.Gone(pod.UID)
 	case "outage", "back":
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.fail = nil
+		w.failWith(nil)
 		if s.What == "outage" {
-			w.fail = func(string, string) error { return errDown }
+			w.failWith(func(string, string) error { return errDown })
 		}
 	case "crash":
 		w.stop()
@@ -149,10 +147,8 @@ func (w *world) check() error {
 
 // settle has the API server come back, and returns what is not as it should be then.
 func (w *world) settle() error {
-	w.mu.Lock()
-	w.fail = nil
-	w.mu.Unlock()
-	<-time.After(2 * time.Minute)
+	w.failWith(nil)
+	pass(2 * time.Minute)
 	for _, pod := range w.pods {
 		now, end := w.get(pod.Name), w.ended[pod.UID]
 		if now != nil && end != "" && now.Status.Phase != end {
@@ -189,7 +185,7 @@ func TestNothingTerminalIsLost(t *testing.T) {
 			}
 			for _, s := range steps {
 				if failure = w.do(s); failure == nil {
-					<-time.After(s.Wait)
+					pass(s.Wait)
 					failure = w.check()
 				}
 				if failure != nil {
