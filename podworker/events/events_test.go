@@ -186,6 +186,12 @@ func (a *api) all() map[string]int32 {
 	return out
 }
 
+// pass lets time pass and the Recorder come to rest.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 func start(t *testing.T, cfg events.Config) *events.Recorder {
 	t.Helper()
 	r := events.New(cfg)
@@ -231,16 +237,16 @@ func TestEventsOutliveAShortOutage(t *testing.T) {
 		r := start(t, events.Config{API: a.client})
 		app := events.OfPod(newPod(), "app")
 		r.Record(app, corev1.EventTypeNormal, "Started", "old")
-		<-time.After(3 * time.Minute)
+		pass(3 * time.Minute)
 		if n := len(a.called()); n < 10 || n > 14 {
 			t.Errorf("%d calls for an event in three minutes of outage, want about 12", n)
 		}
 		r.Record(app, corev1.EventTypeNormal, "Started", "young")
-		<-time.After(30 * time.Second)
+		pass(30 * time.Second)
 		a.mu.Lock()
 		a.fail = nil
 		a.mu.Unlock()
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if diff := cmp.Diff(map[string]int32{"young": 1}, a.all()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
@@ -255,7 +261,7 @@ func TestRefusedEventIsNotToldAgain(t *testing.T) {
 		}
 		r := start(t, events.Config{API: a.client})
 		r.Record(events.OfPod(newPod(), ""), corev1.EventTypeNormal, "Killing", "Stopping container app")
-		<-time.After(10 * time.Minute)
+		pass(10 * time.Minute)
 		if got := a.called(); len(got) != 1 {
 			t.Errorf("calls: %v", got)
 		}
