@@ -99,6 +99,7 @@ type Proxier struct {
 	backend Backend
 	cfg     Config
 	wake    chan struct{} // size 1, never closed
+	broom   broom
 
 	// mu guards what follows. It is not held while the Backend works.
 	mu      sync.Mutex
@@ -127,7 +128,7 @@ func New(b Backend, cfg Config) (*Proxier, error) {
 		return nil, fmt.Errorf("proxier: %w", err)
 	}
 	return &Proxier{
-		backend: b, cfg: cfg, wake: make(chan struct{}, 1), reset: true, network: cfg.Network,
+		backend: b, cfg: cfg, wake: make(chan struct{}, 1), broom: newBroom(b, cfg), reset: true, network: cfg.Network,
 		tracker: NewTracker(TrackerConfig{Node: cfg.Node, ProxyName: cfg.ProxyName, Report: cfg.Report}),
 	}, nil
 }
@@ -174,8 +175,7 @@ func (p *Proxier) Run(ctx context.Context) error {
 	}
 	retry := p.cfg.MinRetry
 	for {
-		took, err := p.round(ctx)
-		pause := p.pause(took)
+		pause, err := p.round(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -188,18 +188,28 @@ func (p *Proxier) Run(ctx context.Context) error {
 		if !sleep(ctx, pause) {
 			return nil
 		}
-		if err != nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
+		if err == nil && !p.await(ctx) {
 			return nil
-		case <-p.wake: // something changed
 		}
 	}
 }
 
-// pause returns how long to gather changes after a round.
+// await returns true when something has changed, and false when ctx ends first.
+// Meanwhile the Backend tidies up.
+func (p *Proxier) await(ctx context.Context) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.wake: // something changed
+			return true
+		case <-p.broom.due: // something may be left
+			p.broom.sweep(ctx)
+		}
+	}
+}
+
+// pause returns how long to gather changes after a call of the Backend.
 func (p *Proxier) pause(took time.Duration) time.Duration {
 	if p.cfg.MinInterval != 0 {
 		return p.cfg.MinInterval
@@ -260,7 +270,8 @@ type work struct {
 }
 
 // round takes what has changed, programs it, and gives it back if that fails. It
-// returns how long the Backend worked.
+// returns how long to gather changes after it: not at all when there was nothing for the
+// Backend, as when endpoints come before their Service.
 func (p *Proxier) round(ctx context.Context) (time.Duration, error) {
 	w := p.take()
 	r := Round{Reset: w.state != nil, Ports: len(w.delta.Update), Removed: len(w.delta.Remove), Triggers: w.triggers}
@@ -285,11 +296,14 @@ func (p *Proxier) round(ctx context.Context) (time.Duration, error) {
 	r.Took = time.Since(begin)
 	if r.Err == nil {
 		p.follow(w)
+		if r.Reset {
+			p.broom.begin()
+		}
 	}
 	p.settle(r.Err, w)
 	p.cfg.Observe(r)
 	p.log(r)
-	return r.Took, r.Err
+	return p.pause(r.Took), r.Err
 }
 
 func (p *Proxier) follow(w work) {

@@ -49,9 +49,12 @@ type Config struct {
 	// ServicePort asks for and does not get. Nil means that problems are logged
 	// as warnings.
 	Problem func(Problem)
-	// Unswept is told when an old generation could not be removed; the next Reset tries
-	// again. Nil is off.
+	// Unswept is told when an old generation could not be removed; Sweep and the next
+	// Reset try again. Nil is off.
 	Unswept func(error)
+	// Deaf is told, by Watch, why changes by others cannot be noticed for now, and with nil
+	// that they can again. Nil is off.
+	Deaf func(error)
 	// Log receives what has no caller to go to; nil means none.
 	Log *slog.Logger
 }
@@ -91,12 +94,17 @@ type Backend struct {
 	// 0 means none. affinity is the one that made the map of pinned clients.
 	building int
 	affinity int
+	// unswept tells that older generations may be left.
+	unswept  bool
 	watchers watchers
 	// affinitySize is how many pinned clients a family may have.
 	affinitySize uint32
 }
 
-var _ proxier.Backend = (*Backend)(nil)
+var (
+	_ proxier.Backend = (*Backend)(nil)
+	_ proxier.Sweeper = (*Backend)(nil)
+)
 
 // New returns a Backend. It does not touch the kernel. An error names the field
 // of cfg that is not valid.
@@ -116,6 +124,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	if cfg.Unswept == nil {
 		cfg.Unswept = func(error) {}
+	}
+	if cfg.Deaf == nil {
+		cfg.Deaf = func(error) {}
 	}
 	if err := cfg.validate(bit); err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
@@ -390,7 +401,7 @@ func (b *Backend) buffer(c *nft.Conn, ops []op) error {
 // Cleanup implements proxier.Backend: it deletes the tables. Nothing else is
 // ever made, and what others have put into the tables goes too.
 func (b *Backend) Cleanup(ctx context.Context) error {
-	b.inForce, b.entries, b.building, b.affinity = false, nil, 0, 0
+	b.inForce, b.entries, b.building, b.affinity, b.unswept = false, nil, 0, 0, false
 	var errs []error
 	for _, f := range []proxier.Family{proxier.IPv4, proxier.IPv6} {
 		c, err := b.connect()

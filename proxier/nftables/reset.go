@@ -32,14 +32,12 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 		return err
 	}
 	number := found.highest() + 1
-	if b.building != 0 && b.sweep(ctx, found.of(b.building)) {
+	if b.building != 0 && b.sweep(ctx, found.of(b.building)) == nil {
 		found.forget(b.building)
 	}
 	b.building = number
-	if err := b.watchers.hear(false); err != nil {
-		return fmt.Errorf("listen to nf_tables: %w", err)
-	}
-	defer func() { _ = b.watchers.hear(true) }()
+	b.watchers.hear(false)
+	defer b.watchers.hear(true)
 	if err := b.begin(ctx, number, found); err != nil {
 		return fmt.Errorf("begin generation %d: %w", number, err)
 	}
@@ -54,15 +52,32 @@ func (b *Backend) reset(ctx context.Context, s *proxier.State) error {
 	if err := b.load(ctx, s); err != nil {
 		return fmt.Errorf("load generation %d: %w", number, err)
 	}
-	// From here on the generation is complete, and who changes it is heard.
-	if err := b.watchers.hear(true); err != nil {
-		return fmt.Errorf("listen to nf_tables: %w", err)
-	}
+	b.watchers.hear(true) // from here on the generation is complete, and who changes it is heard
 	if err := b.flip(ctx, number, func(nft.ChainType) bool { return true }); err != nil {
 		return err
 	}
 	b.building = 0
-	b.sweep(ctx, found)
+	b.unswept = b.sweep(ctx, found) != nil
+	return nil
+}
+
+// Sweep implements proxier.Sweeper: it removes old generations that the last Reset could
+// not remove. Nothing left is not an error.
+func (b *Backend) Sweep(ctx context.Context) error {
+	if !b.unswept || !b.inForce {
+		return nil // the next Reset takes along what is left
+	}
+	found, err := b.survey(ctx)
+	if err == nil {
+		for _, g := range b.generations {
+			found.forget(g.number)
+		}
+		err = b.sweep(ctx, found)
+	}
+	if err != nil {
+		return fmt.Errorf("nftables: remove old generations from table %s: %w", b.cfg.Table, err)
+	}
+	b.unswept = false
 	return nil
 }
 
@@ -249,13 +264,12 @@ func (s survey) hasAffinity(families []proxier.Family, generation int) bool {
 	return true
 }
 
-// sweep removes generations that are not in force and returns whether they are
-// gone. First it deletes the chains that a base chain may lead to: the kernel
-// refuses that for a generation in force, in case an earlier Reset put it there
-// without hearing of it. Then go rules and sets, which hold the other chains, then
-// these. What cannot be removed yet is left for the next Reset: before Linux 6.2 a
-// deleted verdict lets go of its chain only some time after the transaction.
-func (b *Backend) sweep(ctx context.Context, s survey) bool {
+// sweep removes generations that are not in force. First it deletes the chains that a
+// base chain may lead to: the kernel refuses that for a generation in force, in case an
+// earlier Reset put it there without hearing of it. Then go rules and sets, which hold
+// the other chains, then these. What cannot be removed yet is left for Sweep: before
+// Linux 6.2 a deleted verdict lets go of its chain only some time after the transaction.
+func (b *Backend) sweep(ctx context.Context, s survey) error {
 	var entries, rules, sets, chains []func(*nft.Conn)
 	for _, f := range b.cfg.Families {
 		table := s[f].table
@@ -277,12 +291,12 @@ func (b *Backend) sweep(ctx context.Context, s survey) bool {
 	}
 	for _, step := range [][]func(*nft.Conn){entries, append(rules, sets...), chains} {
 		if err := b.inTransactions(ctx, step); err != nil {
-			b.cfg.Log.Warn("remove an old generation: the next reset tries again", "table", b.cfg.Table, "err", err)
+			b.cfg.Log.Warn("an old generation is still there", "table", b.cfg.Table, "err", err)
 			b.cfg.Unswept(err)
-			return false
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
 // isEntry reports whether a chain of a generation is one that a base chain leads to.

@@ -305,3 +305,44 @@ func TestByImportance(t *testing.T) {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 }
+
+// What cannot be removed at once is removed later, without another Reset.
+func TestKernelOldGenerationIsSwept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	told := 0
+	b := newBackend(t, w.node, Config{Unswept: func(error) { told++ }})
+	ports := append(manyServices(100, 2), service("sticky", proxier.TCP, "10.96.0.60:80", append(both4, sticky(time.Hour))...))
+	reset(t, b, ports...)
+	// A foreign rule keeps a chain of the generation in force.
+	hold := func(verb string) {
+		t.Helper()
+		if _, err := w.node.Run("nft", verb); err != nil {
+			t.Fatal(err)
+		}
+	}
+	netnstest.NeedCommand(t, "nft")
+	hold("add chain ip nodekit-proxy holder")
+	hold("add rule ip nodekit-proxy holder jump g1/classify")
+	reset(t, b, ports...)
+	if err := b.Sweep(t.Context()); err == nil {
+		t.Error("Sweep() = nil while a chain is in use")
+	}
+	update(t, b, grown(ports[0]))
+	hold("flush chain ip nodekit-proxy holder")
+	for range 2 {
+		if err := b.Sweep(t.Context()); err != nil {
+			t.Errorf("Sweep() = %v", err)
+		}
+	}
+	found, err := b.survey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := found[proxier.IPv4]; len(n.chains) != 1 || len(n.sets) > 2 { // a set of pinned clients may be older
+		t.Errorf("chains of %d and sets of %d generations are left", len(n.chains), len(n.sets))
+	}
+	if told != 2 {
+		t.Errorf("Unswept was told %d times, want 2", told)
+	}
+}

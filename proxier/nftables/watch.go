@@ -16,32 +16,60 @@ import (
 
 // Watch tells drifted each time when somebody else changes the Backend's tables, and
 // when that cannot be ruled out because the kernel had more to tell than there was
-// room for. It returns nil when ctx ends, and an error when the kernel does not
-// tell. It runs beside the other methods; drifted may be (*proxier.Proxier).RequestReset.
+// room for, or could not be listened to for a while, of which Config.Deaf hears. It
+// returns nil when ctx ends, and an error when it cannot listen in the first place. It
+// runs beside the other methods; drifted may be (*proxier.Proxier).RequestReset.
 //
 // A first change is told at once, further ones each second at most.
 func (b *Backend) Watch(ctx context.Context, drifted func()) error {
+	l, err := b.watchers.listen(b.cfg.NetNS)
+	if err != nil {
+		return fmt.Errorf("nftables: watch table %s: %w", b.cfg.Table, privileged(err))
+	}
 	for {
-		lost, err := b.watch(ctx, drifted)
+		err := b.watch(ctx, l, drifted)
+		l.close()
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !lost {
-			return fmt.Errorf("nftables: watch table %s: %w", b.cfg.Table, privileged(err))
-		}
 		b.cfg.Log.Warn("changes of nf_tables were missed", "table", b.cfg.Table, "err", err)
-		drifted()
-		if !pause(ctx, driftPause) {
+		if l = b.listenAgain(ctx, err); l == nil {
 			return nil
 		}
+		drifted() // once it listens: nothing is missed in between
+	}
+}
+
+// listenAgain waits, and tries until it can listen to the kernel. It returns nil when ctx
+// ends first. Lost news, why being ENOBUFS, are no deafness.
+func (b *Backend) listenAgain(ctx context.Context, why error) *watcher {
+	deaf := false
+	for retry := driftPause; ; retry = min(2*retry, maxListenRetry) {
+		if !errors.Is(why, unix.ENOBUFS) {
+			deaf = true
+			b.cfg.Deaf(why)
+		}
+		if !pause(ctx, retry) {
+			return nil
+		}
+		l, err := b.watchers.listen(b.cfg.NetNS)
+		if err == nil {
+			if deaf {
+				b.cfg.Deaf(nil)
+			}
+			return l
+		}
+		b.cfg.Log.Warn("changes of nf_tables cannot be noticed", "table", b.cfg.Table, "err", err, "retry", min(2*retry, maxListenRetry))
+		why = err
 	}
 }
 
 // driftPause is the least time between two reports: who fights for the table must
 // not take up a CPU. watchBuffer is the room for what the kernel tells.
 const (
-	driftPause  = time.Second
-	watchBuffer = 4 << 20
+	driftPause     = time.Second
+	maxListenRetry = 30 * time.Second
+	watchBuffer    = 4 << 20
 )
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -55,22 +83,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watch listens until something goes wrong; lost tells that it was a lack of room.
-func (b *Backend) watch(ctx context.Context, drifted func()) (lost bool, err error) {
-	l, err := b.watchers.listen(b.cfg.NetNS)
-	if err != nil {
-		return false, err
-	}
-	defer l.close()
+// watch listens until something goes wrong.
+func (b *Backend) watch(ctx context.Context, l *watcher, drifted func()) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
 		messages, err := l.conn.Receive()
-		if errors.Is(err, unix.ENOBUFS) {
-			return true, err
-		}
 		if err != nil {
-			return false, err
+			return errors.Join(l.broken(), err)
 		}
 		foreign := slices.ContainsFunc(messages, func(m netlink.Message) bool {
 			return b.concerns(m) && !b.watchers.own(m.Header.PID)
@@ -81,7 +101,7 @@ func (b *Backend) watch(ctx context.Context, drifted func()) (lost bool, err err
 		b.cfg.Log.Warn("somebody else has changed the table", "table", b.cfg.Table)
 		drifted()
 		if !pause(ctx, driftPause) {
-			return false, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
@@ -126,6 +146,8 @@ type watchers struct {
 type watcher struct {
 	conn *netlink.Conn
 	all  *watchers
+	// err is why it hears nothing any more. It is guarded by the mutex of all.
+	err error
 }
 
 // keptPorts is how many connections are remembered. The numbers are the kernel's,
@@ -157,7 +179,7 @@ func (w *watchers) listen(netns string) (*watcher, error) {
 	defer w.mu.Unlock()
 	err = c.SetReadBuffer(watchBuffer)
 	if err == nil && !w.deaf {
-		err = c.JoinGroup(unix.NFNLGRP_NFTABLES)
+		err = l.subscribeLocked()
 	}
 	if err != nil {
 		_ = c.Close()
@@ -174,21 +196,44 @@ func (l *watcher) close() {
 	_ = l.conn.Close()
 }
 
-// hear turns listening on or off.
-func (w *watchers) hear(on bool) error {
+// broken returns why l hears nothing any more, nil if it does.
+func (l *watcher) broken() error {
+	l.all.mu.Lock()
+	defer l.all.mu.Unlock()
+	return l.err
+}
+
+func (l *watcher) subscribeLocked() error {
+	if err := l.conn.JoinGroup(unix.NFNLGRP_NFTABLES); err != nil {
+		return fmt.Errorf("subscribe to changes of nf_tables: %w", err)
+	}
+	return nil
+}
+
+// hear turns listening on or off. A watcher that does not obey is broken: Watch wakes up
+// and takes another.
+func (w *watchers) hear(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deaf == !on {
-		return nil
+		return
 	}
 	w.deaf = !on
-	var errs []error
 	for _, l := range w.active {
+		var err error
 		if on {
-			errs = append(errs, l.conn.JoinGroup(unix.NFNLGRP_NFTABLES))
-		} else {
-			errs = append(errs, l.conn.LeaveGroup(unix.NFNLGRP_NFTABLES))
+			err = l.subscribeLocked()
+		} else if err = l.conn.LeaveGroup(unix.NFNLGRP_NFTABLES); err != nil {
+			err = fmt.Errorf("unsubscribe from changes of nf_tables: %w", err)
+		}
+		if err != nil {
+			l.failLocked(err)
 		}
 	}
-	return errors.Join(errs...)
+}
+
+// failLocked ends a watcher.
+func (l *watcher) failLocked(err error) {
+	l.err = err
+	_ = l.conn.SetDeadline(time.Unix(1, 0))
 }

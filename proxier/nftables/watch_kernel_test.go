@@ -4,9 +4,13 @@ package nftables
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodekit-go/nodekit/internal/netnstest"
 	"github.com/nodekit-go/nodekit/proxier"
@@ -14,9 +18,10 @@ import (
 
 // watched returns a Backend of ns in force, with one Service, and where it tells of
 // drift.
-func watched(t *testing.T, ns *netnstest.NS) (*Backend, chan struct{}) {
+func watched(t *testing.T, ns *netnstest.NS, cfg Config) (*Backend, chan struct{}) {
 	t.Helper()
-	b := newBackend(t, ns, Config{Local: podNet()})
+	cfg.Local = podNet()
+	b := newBackend(t, ns, cfg)
 	reset(t, b, service("web", proxier.TCP, "10.96.0.10:80", on("10.244.1.11:8080")))
 	drifted := make(chan struct{}, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +59,7 @@ func TestKernelForeignChangesAreTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := netnstest.New(t)
-			b, drifted := watched(t, ns)
+			b, drifted := watched(t, ns, Config{})
 			if _, err := ns.Run("nft", command); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +80,7 @@ func TestKernelOwnChangesAndOtherTablesAreNotTold(t *testing.T) {
 	t.Parallel()
 	netnstest.NeedCommand(t, "nft")
 	ns := netnstest.New(t)
-	b, drifted := watched(t, ns)
+	b, drifted := watched(t, ns, Config{})
 	services := manyServices(2000, 2)
 	reset(t, b, services...)
 	for _, p := range services[:20] {
@@ -102,5 +107,54 @@ func TestKernelOwnChangesAndOtherTablesAreNotTold(t *testing.T) {
 	<-drifted
 	if len(drifted) > 0 {
 		t.Errorf("told %d times more than of the foreign change", len(drifted))
+	}
+}
+
+// Who cannot be heard is listened to again, and what may have been missed is told.
+func TestKernelBrokenSubscriptionIsMended(t *testing.T) {
+	t.Parallel()
+	ns := netnstest.New(t)
+	deaf := make(chan error, 100)
+	b, drifted := watched(t, ns, Config{Deaf: func(err error) { deaf <- err }})
+	b.watchers.mu.Lock()
+	broken := b.watchers.active[0]
+	if err := broken.conn.LeaveGroup(unix.NFNLGRP_NFTABLES); err != nil {
+		t.Error(err)
+	}
+	broken.failLocked(errors.New("no")) // as after a subscription that the kernel refused
+	b.watchers.mu.Unlock()
+	for _, want := range []string{"no", "<nil>"} {
+		select {
+		case err := <-deaf:
+			if got := fmt.Sprint(err); !strings.Contains(got, want) {
+				t.Errorf("told of %q, want %q", got, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("nobody was told of %q", want)
+		}
+	}
+	<-drifted
+	other := newBackend(t, ns, Config{})
+	reset(t, other)
+	select {
+	case <-drifted:
+	case <-time.After(30 * time.Second):
+		t.Error("after the repair, nobody was told of a foreign change")
+	}
+}
+
+func TestKernelRefusedSubscriptionBreaksTheWatcher(t *testing.T) {
+	t.Parallel()
+	var w watchers
+	l, err := w.listen(netnstest.New(t).Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	w.hear(false)
+	_ = l.conn.Close()
+	w.hear(true)
+	if err := l.broken(); err == nil {
+		t.Error("a watcher that could not subscribe counts as one that hears")
 	}
 }
