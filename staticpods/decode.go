@@ -15,26 +15,48 @@ import (
 // MaxBytes is the largest manifest that is read: the kubelet's limit of 10 MiB.
 const MaxBytes = 10 << 20
 
-// Manifest is a pod as its file describes it, ready to run on the node.
+// Manifest is a file's pod, ready to run on the node, and the objects that stand beside
+// it.
 type Manifest struct {
-	// Pod has the defaults of the API and those of a static pod. It is never nil.
+	// Pod has the defaults of the API and those of a static pod. It is nil in a file that
+	// holds ConfigMaps and Secrets only.
 	Pod *corev1.Pod
+	// ConfigMaps and Secrets are those of the file, for the pods of the node.
+	ConfigMaps []*corev1.ConfigMap
+	Secrets    []*corev1.Secret
 	// Warnings are what the file holds in vain: unknown fields, fields set twice,
 	// values that a static pod gets from the node, further documents.
 	Warnings []Problem
-	// digest names the content: see identity.go.
+	// digest names the content of the pod: see identity.go.
 	digest string
+	// objects are the ConfigMaps and Secrets in the order of the file, needs the objects
+	// that the pod refers to.
+	objects []local
+	needs   []need
 }
 
-// Decode reads a manifest in YAML or JSON for a node of that name. The file holds
-// one Pod of version v1; other documents are passed over with a warning. The
-// error is an *InvalidError with what is wrong, not just the first problem, unknown
-// fields included.
+// Decode reads a manifest in YAML or JSON for a node of that name. The file holds one
+// Pod of version v1, ConfigMaps and Secrets in any number, or both; other documents are
+// passed over with a warning. The error is an *InvalidError with what is wrong, not
+// just the first problem, unknown fields included.
+//
+// What the pod refers to has to stand in the same file. A Source also looks into the
+// files beside it.
 //
 // Decode does no I/O, and the same bytes always give the same pod. It does not
 // set the annotation config.seen, which a Source adds.
 func Decode(data []byte, node string) (Manifest, error) {
-	return decoder{node: node}.decode(data)
+	m, err := decoder{node: node}.decode(data)
+	if err != nil {
+		return Manifest{}, err
+	}
+	own := func(name objectName) bool {
+		return slices.ContainsFunc(m.objects, func(o local) bool { return nameOf(o) == name })
+	}
+	if missing := unmet(m.needs, own); len(missing) > 0 {
+		return Manifest{}, invalid(missing...)
+	}
+	return m, nil
 }
 
 // decoder holds what decoding depends on besides the bytes.
@@ -52,15 +74,27 @@ func (d decoder) decode(data []byte) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, syntaxError(err)
 	}
-	doc, others, err := choose(docs)
+	c, err := choose(docs)
 	if err != nil {
 		return Manifest{}, err
 	}
-	m, err := d.manifest(doc)
-	if err != nil {
-		return Manifest{}, err
+	m, wrong := d.pod(c.pod)
+	for _, doc := range c.objects {
+		o, bad, warnings := d.object(doc.Document, doc.kind)
+		wrong, m.Warnings = append(wrong, bad...), append(m.Warnings, warnings...)
+		if o == nil {
+			continue
+		}
+		if twice := slices.ContainsFunc(m.objects, func(p local) bool { return nameOf(p) == nameOf(o) }); twice {
+			wrong = append(wrong, Problem{Line: doc.Line, Message: fmt.Sprintf("a second %s in one file", nameOf(o))})
+		}
+		m.objects = append(m.objects, o)
 	}
-	m.Warnings = append(m.Warnings, others...)
+	if len(wrong) > 0 {
+		return Manifest{}, invalid(wrong...)
+	}
+	m.ConfigMaps, m.Secrets = split(m.objects)
+	m.Warnings = append(m.Warnings, c.others...)
 	slices.SortStableFunc(m.Warnings, byLine)
 	return m, nil
 }
@@ -82,30 +116,47 @@ func syntaxError(err error) *InvalidError {
 	return invalid(p)
 }
 
-// choose returns the one Pod of a file, and a warning for each other document.
-func choose(docs []strictyaml.Document) (strictyaml.Document, []Problem, error) {
+// choice is what of a file is of use.
+type choice struct {
+	// pod is the Pod of the file, nil if it has none.
+	pod     *strictyaml.Document
+	objects []kindDocument
+	// others are problems of documents that are passed over.
+	others []Problem
+}
+
+// kindDocument is a ConfigMap or a Secret.
+type kindDocument struct {
+	strictyaml.Document
+	kind string
+}
+
+// choose finds the Pod of a file and the objects beside it.
+func choose(docs []strictyaml.Document) (choice, error) {
 	if len(docs) == 0 {
-		return strictyaml.Document{}, nil, invalid(Problem{Message: "holds no object; to stop a pod, remove its file"})
+		return choice{}, invalid(Problem{Message: "holds no object; to stop a pod, remove its file"})
 	}
-	found := -1
-	var others []Problem
+	var c choice
 	for i, doc := range docs {
 		var t metav1.TypeMeta
 		err := doc.Decode(&t)
 		switch {
-		case err == nil && t.Kind == "Pod" && t.APIVersion == "v1" && found < 0:
-			found = i
+		case err == nil && t.Kind == "Pod" && t.APIVersion == "v1" && c.pod == nil:
+			c.pod = &docs[i]
+		case err == nil && (t.Kind == kindConfigMap || t.Kind == kindSecret) && t.APIVersion == "v1":
+			c.objects = append(c.objects, kindDocument{doc, t.Kind})
 		default:
-			others = append(others, otherDocument(doc, t, err))
+			c.others = append(c.others, otherDocument(doc, t, err))
 		}
 	}
-	if found < 0 {
-		return strictyaml.Document{}, nil, invalid(others...)
+	if c.pod == nil && len(c.objects) == 0 {
+		return choice{}, invalid(c.others...)
 	}
-	return docs[found], others, nil
+	return c, nil
 }
 
-// otherDocument says why a document is not the pod of its file.
+// otherDocument says why a document is neither the pod of its file nor an object beside
+// it.
 func otherDocument(doc strictyaml.Document, t metav1.TypeMeta, err error) Problem {
 	p := Problem{Line: doc.Line}
 	switch {
@@ -115,32 +166,32 @@ func otherDocument(doc strictyaml.Document, t metav1.TypeMeta, err error) Proble
 		p.Message = "without apiVersion or kind; write apiVersion: v1 and kind: Pod"
 	case t.Kind == "Pod" && t.APIVersion == "v1":
 		p.Message = "a second Pod in one file is not run; give it a file of its own"
-	case t.Kind == "Pod":
+	case t.Kind == "Pod" || t.Kind == kindConfigMap || t.Kind == kindSecret:
 		p.Line, p.Field = doc.LineOf("apiVersion"), "apiVersion"
 		p.Message = fmt.Sprintf("is %q, must be v1", t.APIVersion)
-	case t.Kind == "ConfigMap" || t.Kind == "Secret":
-		p.Line, p.Field = doc.LineOf("kind"), "kind"
-		p.Message = fmt.Sprintf("a %s beside a static pod is not supported; it is not used", t.Kind)
 	default:
 		p.Line, p.Field = doc.LineOf("kind"), "kind"
-		p.Message = fmt.Sprintf("is %q, must be Pod; one pod in each file", t.Kind)
+		p.Message = fmt.Sprintf("is %q, must be Pod, ConfigMap or Secret; one pod in each file", t.Kind)
 	}
 	return p
 }
 
-// manifest makes the pod of one document.
-func (d decoder) manifest(doc strictyaml.Document) (Manifest, error) {
-	pod := &corev1.Pod{}
+// pod makes the pod of a document, if there is one, or returns what is wrong with it.
+func (d decoder) pod(from *strictyaml.Document) (Manifest, []Problem) {
+	if from == nil {
+		return Manifest{}, nil
+	}
+	doc, pod := *from, &corev1.Pod{}
 	wrong, warnings := d.compare(doc, pod)
 	if len(wrong) > 0 {
-		return Manifest{}, invalid(append(wrong, warnings...)...)
+		return Manifest{}, append(wrong, warnings...)
 	}
 	if err := doc.Decode(pod); err != nil {
-		return Manifest{}, invalid(Problem{Line: doc.Line, Message: err.Error()})
+		return Manifest{}, []Problem{{Line: doc.Line, Message: err.Error()}}
 	}
 	digest, err := digestOf(pod, doc.JSON(), d.node)
 	if err != nil {
-		return Manifest{}, invalid(Problem{Line: doc.Line, Message: err.Error()})
+		return Manifest{}, []Problem{{Line: doc.Line, Message: err.Error()}}
 	}
 
 	var vain, found findings
@@ -157,14 +208,14 @@ func (d decoder) manifest(doc strictyaml.Document) (Manifest, error) {
 	}
 	validateStatic(&found, pod)
 	if len(found) > 0 { // an unknown field often is the one that is missed
-		return Manifest{}, invalid(append(withLines(doc, found), warnings...)...)
+		return Manifest{}, append(withLines(doc, found), warnings...)
 	}
-	return Manifest{Pod: pod, Warnings: append(warnings, withLines(doc, vain)...), digest: digest}, nil
+	return Manifest{Pod: pod, Warnings: append(warnings, withLines(doc, vain)...), digest: digest, needs: needsOf(pod, doc)}, nil
 }
 
-// compare holds the document against the type of a pod.
-func (d decoder) compare(doc strictyaml.Document, pod *corev1.Pod) (wrong, warnings []Problem) {
-	for _, issue := range doc.Check(pod) {
+// compare holds the document against the type it is to have.
+func (d decoder) compare(doc strictyaml.Document, into any) (wrong, warnings []Problem) {
+	for _, issue := range doc.Check(into) {
 		p := Problem{Line: issue.Line, Field: issue.Field, Message: issue.Message}
 		if issue.Kind == strictyaml.WrongType || d.strict {
 			wrong = append(wrong, p)

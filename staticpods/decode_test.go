@@ -149,8 +149,8 @@ func TestDecodeWarns(t *testing.T) {
 		{name: "another node", text: plain + "  nodeName: b\n", want: []string{
 			`line 9: spec.nodeName: is "b"; a static pod runs on the node that reads it, "Node-A"`,
 		}},
-		{name: "further documents", text: plain + "---\nkind: ConfigMap\napiVersion: v1\n---\n" + plain + "---\n# end\n", want: []string{
-			"line 10: kind: a ConfigMap beside a static pod is not supported; it is not used",
+		{name: "further documents", text: plain + "---\nkind: Service\napiVersion: v1\n---\n" + plain + "---\n# end\n", want: []string{
+			`line 10: kind: is "Service", must be Pod, ConfigMap or Secret; one pod in each file`,
 			"line 13: a second Pod in one file is not run; give it a file of its own",
 		}},
 		{name: "class without value", text: plain + "  priorityClassName: system-node-critical\n", want: []string{
@@ -198,7 +198,7 @@ func TestDecodeRefusesWhatIsNoPod(t *testing.T) {
 		{name: "no YAML", text: "a: b: c\n", want: "line 1: not YAML or JSON: mapping values are not allowed in this context"},
 		{name: "prose", text: "remember to rotate\n", want: "line 1: not an object of the API; it must begin with apiVersion: v1 and kind: Pod"},
 		{name: "no kind", text: "apiVersion: v1\n", want: "line 1: without apiVersion or kind; write apiVersion: v1 and kind: Pod"},
-		{name: "another kind", text: "apiVersion: v1\nkind: PodList\n", want: `line 2: kind: is "PodList", must be Pod; one pod in each file`},
+		{name: "another kind", text: "apiVersion: v1\nkind: PodList\n", want: `line 2: kind: is "PodList", must be Pod, ConfigMap or Secret; one pod in each file`},
 		{name: "another version", text: "apiVersion: v2\nkind: Pod\n", want: `line 1: apiVersion: is "v2", must be v1`},
 		{name: "no name", text: "apiVersion: v1\nkind: Pod\nmetadata: {}\nspec: {containers: [{name: a, image: i}]}\n", want: "line 3: metadata.name: required"},
 		{
@@ -280,7 +280,8 @@ func FuzzDecode(f *testing.F) {
 		plain + "    env: [{name: A, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: 1m}}}]\n    livenessProbe: {exec: {command: [a]}}\n",
 		plain + "  volumes: [{name: a, hostPath: {path: /}}, {name: b, projected: {sources: [null]}}, {name: c, nfs: {}}]\n",
 		plain + "    securityContext: {runAsUser: -1, seccompProfile: {}, appArmorProfile: {type: Localhost}}\n  dnsConfig: {options: [{}]}\n",
-		plain + "---\n" + plain + "---\nkind: Secret\napiVersion: v1\n", "apiVersion: v1\nkind: Pod\nmetadata: []\nspec: 7\n",
+		plain + "---\n" + plain + "---\nkind: Secret\napiVersion: v1\n", "kind: Secret\napiVersion: v1\nmetadata: {name: a}\nstringData: {k: v}\n---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\nbinaryData: {k: AA==}\n",
+		plain + "    envFrom: [{configMapRef: {name: a}}]\n---\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n", "apiVersion: v1\nkind: Pod\nmetadata: []\nspec: 7\n",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: x, deletionTimestamp: 1}\n", "&a [*a]", plain + "    lifecycle: {preStop: {sleep: {seconds: 1}}}\n  initContainers: [{}]\n",
 	} {
 		f.Add([]byte(s))
@@ -295,6 +296,9 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		p := m.Pod
+		if p == nil && len(m.ConfigMaps)+len(m.Secrets) > 0 {
+			return
+		}
 		if !strings.HasSuffix(p.Name, "-node-a") || p.Namespace == "" || p.UID == "" || p.Annotations[AnnotationHash] != string(p.UID) || len(p.Spec.Containers) == 0 {
 			t.Errorf("incomplete pod: %s/%s uid %s", p.Namespace, p.Name, p.UID)
 		}

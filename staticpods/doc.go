@@ -10,8 +10,10 @@
 //	...
 //	err = source.Run(ctx, func(set staticpods.Set) { ... })
 //
-// The package does not run pods, makes no mirror pods and resolves no ConfigMaps
-// or Secrets.
+// ConfigMaps and Secrets may stand beside the pods, in files of their own or as further
+// documents of one; a pod may refer to these, and to no others.
+//
+// The package does not run pods, makes no mirror pods and puts no objects into them.
 //
 // A Source runs once, in one goroutine besides the caller's; Statuses may be
 // called from any. Reading the path is the only privilege it needs. It

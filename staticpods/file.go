@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,8 +25,13 @@ type file struct {
 	// failed and is tried at the next look.
 	read, retry bool
 	last        result // of the last reading
-	good        result // the last reading that gave a pod
-	status      FileStatus
+	good        result // the last reading that gave a pod or objects
+	// runs is the reading whose pod is in the set. It is not that of good while the new
+	// pod needs objects that are not there.
+	runs result
+	// unmet has what the pod of good needs, taken what objects of good other files have.
+	unmet, taken []Problem
+	status       FileStatus
 }
 
 // rest follows how long a name stays as it is.
@@ -39,6 +46,8 @@ type result struct {
 	pod      *corev1.Pod // nil if there is none
 	digest   string
 	key      string // equal for two readings that give the same pod
+	needs    []need // what the pod refers to
+	objects  []local
 	problems []Problem
 	warnings []Problem
 	failure  string // the file could not be read
@@ -49,10 +58,11 @@ type result struct {
 // resultOf turns the outcome of decoding text into a result.
 func resultOf(text []byte, m Manifest, err error) result {
 	if err == nil {
-		return result{
-			pod: m.Pod, digest: m.digest, key: m.digest + "/" + string(m.Pod.UID),
-			warnings: m.Warnings, line: openLine(text),
+		r := result{pod: m.Pod, digest: m.digest, needs: m.needs, objects: m.objects, warnings: m.Warnings, line: openLine(text)}
+		if m.Pod != nil {
+			r.key = m.digest + "/" + string(m.Pod.UID)
 		}
+		return r
 	}
 	if bad, ok := errors.AsType[*InvalidError](err); ok {
 		return result{problems: bad.Problems}
@@ -103,36 +113,65 @@ func (f *file) miss(now time.Time, settle time.Duration) time.Duration {
 	return max(0, settle-now.Sub(f.rest.gone))
 }
 
-// take keeps what was read. A pod that is the same as before stays the same
-// object.
+// take keeps what was read. A pod, and an object, that is the same as before stays the
+// same.
 //
-// The first half of a pod in YAML is often a pod too, but it mostly ends inside a
-// line: a file that used to end with a line break and does not any more is taken
-// for the first half of one.
+// The first half of a manifest in YAML is often one too, but it mostly ends inside a
+// line: a file that used to end with a line break and does not any more is taken for the
+// first half of one. So is one that has lost its pod and kept the objects beside it.
 func (f *file) take(r result) {
-	same := f.good.pod != nil && f.good.key == r.key
-	if f.good.pod != nil && !same && r.line > 0 && f.good.line == 0 {
+	old := &f.good
+	same := r.keep(old) && r.valid() && old.key == r.key
+	switch {
+	case !r.valid() || !old.valid() || same:
+	case r.line > 0 && old.line == 0:
 		r = result{problems: []Problem{{
 			Line:    r.line,
 			Message: "ends inside a line as if half written, which the last valid version did not; end it with a line break",
 		}}}
+	case r.pod == nil && old.pod != nil:
+		r = result{problems: []Problem{{Message: "holds no Pod any more; to stop a pod, remove its file"}}}
 	}
 	f.read, f.retry, f.last, f.rest.first = true, r.failure != "", r, time.Time{}
-	if r.pod == nil {
+	if !r.valid() {
 		return
 	}
-	if same {
-		r.pod = f.good.pod
+	if old.pod != nil && old.key == r.key {
+		r.pod = old.pod
 	}
 	f.good = r
 }
 
-// pod returns the pod that the file stands for: that of its last valid version.
+// valid reports whether a reading gave anything.
+func (r *result) valid() bool { return r.pod != nil || len(r.objects) > 0 }
+
+// keep puts the old objects in the place of those that are equal, and reports whether
+// all are.
+func (r *result) keep(old *result) bool {
+	for i, o := range r.objects {
+		at := slices.IndexFunc(old.objects, func(p local) bool { return reflect.DeepEqual(o, p) })
+		if at >= 0 {
+			r.objects[i] = old.objects[at]
+		}
+	}
+	return sameObjects(r.objects, old.objects)
+}
+
+// settle makes the pod of the last valid version the one that runs if all is there that
+// it needs. If not, that of an earlier version goes on.
+func (f *file) settle(there func(objectName) bool) {
+	f.unmet = unmet(f.good.needs, there)
+	if len(f.unmet) == 0 {
+		f.runs = f.good
+	}
+}
+
+// pod returns the pod that the file stands for.
 func (f *file) pod() *corev1.Pod {
 	if !f.manifest {
 		return nil
 	}
-	return f.good.pod
+	return f.runs.pod
 }
 
 func (f *file) setStatus(s FileStatus, now time.Time) {
@@ -144,33 +183,51 @@ func (f *file) setStatus(s FileStatus, now time.Time) {
 	f.status = s
 }
 
-// contributes is the status of a file whose pod is in the set.
+// contributes is the status of a file whose pod, or objects, are in the set.
 func (f *file) contributes() FileStatus {
 	s, bad := f.bad()
 	if !bad {
-		s = FileStatus{State: OK, Warnings: f.last.warnings}
+		s = FileStatus{State: OK, Warnings: f.warnings()}
 	}
-	s.Pod, s.UID, s.Kept = fullName(f.good.pod), f.good.pod.UID, bad
+	s.Objects = f.objects()
+	if pod := f.pod(); pod != nil {
+		s.Pod, s.UID = fullName(pod), pod.UID
+	}
+	s.Kept = bad && (s.Pod != "" || !f.last.valid())
 	return s
 }
+
+// objects returns the names of the objects that the file contributes to the set.
+func (f *file) objects() []string {
+	var names []string
+	for _, o := range f.good.objects {
+		names = append(names, nameOf(o).String())
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(f.taken, func(p Problem) bool { return p.Field == name })
+	})
+}
+
+// warnings returns what the file holds in vain.
+func (f *file) warnings() []Problem { return slices.Concat(f.last.warnings, f.taken) }
 
 // duplicate is the status of a file whose pod another file has.
 func (f *file) duplicate(first *file) FileStatus {
 	if s, bad := f.bad(); bad {
 		return s
 	}
-	what := "pod " + fullName(f.good.pod)
-	if fullName(first.good.pod) != fullName(f.good.pod) {
-		what = "uid " + string(f.good.pod.UID)
+	what := "pod " + fullName(f.runs.pod)
+	if fullName(first.runs.pod) != fullName(f.runs.pod) {
+		what = "uid " + string(f.runs.pod.UID)
 	}
 	return FileStatus{
-		State: Duplicate, Warnings: f.last.warnings,
+		State: Duplicate, Warnings: f.warnings(), Objects: f.objects(),
 		Reason: fmt.Sprintf("%s is taken by %s, which sorts first", what, first.entry.path),
 	}
 }
 
 // idle is the status of a file that stands for no pod; byName has the files that
-// do.
+// do. It may have objects.
 func (f *file) idle(byName map[string]*file) FileStatus {
 	switch {
 	case !f.read && f.last.isZero():
@@ -179,12 +236,16 @@ func (f *file) idle(byName map[string]*file) FileStatus {
 		return FileStatus{State: Ignored, Reason: f.entry.odd}
 	case !f.manifest:
 		return f.ignored(byName)
+	case len(f.good.objects) > 0 && len(f.objects()) > 0:
+		return f.contributes()
+	case len(f.good.objects) > 0 && f.good.pod == nil:
+		return FileStatus{State: Duplicate, Warnings: f.last.warnings, Reason: f.taken[0].String()}
 	}
 	s, _ := f.bad()
 	return s
 }
 
-func (r result) isZero() bool { return r.pod == nil && r.failure == "" && len(r.problems) == 0 }
+func (r *result) isZero() bool { return !r.valid() && r.failure == "" && len(r.problems) == 0 }
 
 // ignored is the status of a file with another extension. It says what the file
 // would be, since the backup of a manifest is often taken for one.
@@ -197,6 +258,8 @@ func (f *file) ignored(byName map[string]*file) FileStatus {
 		s.Reason += "; it " + f.last.failure
 	case len(f.last.problems) > 0:
 		s.Reason += "; it is no manifest either: " + f.last.problems[0].String()
+	case f.last.pod == nil:
+		s.Reason += "; it holds " + nameOf(f.last.objects[0]).String()
 	default:
 		name := fullName(f.last.pod)
 		s.Reason += "; it holds pod " + name
@@ -217,6 +280,8 @@ func (f *file) bad() (FileStatus, bool) {
 		s.Reason = f.last.failure
 	case len(f.last.problems) > 0:
 		s.Reason, s.Line = (&InvalidError{Problems: f.last.problems}).Error(), f.last.problems[0].Line
+	case len(f.unmet) > 0:
+		s.Reason, s.Line, s.Problems = (&InvalidError{Problems: f.unmet}).Error(), f.unmet[0].Line, f.unmet
 	default:
 		return FileStatus{}, false
 	}

@@ -92,19 +92,28 @@ func (l *ledger) settled() bool {
 	return true
 }
 
-// resolve returns the pods of the set in the order of file names, and the status
-// of every file in the same order.
-func (l *ledger) resolve(now time.Time) ([]*corev1.Pod, []FileStatus) {
+// resolution is what all files together stand for.
+type resolution struct {
+	// pods and objects are in the order of file names.
+	pods    []*corev1.Pod
+	objects []local
+	// statuses has one for every file, in the same order.
+	statuses []FileStatus
+}
+
+// resolve makes the set, and the status of every file.
+func (l *ledger) resolve(now time.Time) resolution {
 	names := slices.Sorted(maps.Keys(l.files))
+	var out resolution
+	out.objects = l.objects(names)
 	byName, byUID := map[string]*file{}, map[types.UID]*file{}
-	var pods []*corev1.Pod
 	for _, name := range names {
 		f := l.files[name]
 		pod := f.pod()
 		if pod == nil {
 			continue
 		}
-		l.identify(&f.good, now)
+		l.identify(&f.runs, now)
 		first := byName[fullName(pod)]
 		if first == nil {
 			first = byUID[pod.UID]
@@ -114,19 +123,33 @@ func (l *ledger) resolve(now time.Time) ([]*corev1.Pod, []FileStatus) {
 			continue
 		}
 		byName[fullName(pod)], byUID[pod.UID] = f, f
-		pods = append(pods, pod)
+		out.pods = append(out.pods, pod)
 		f.setStatus(f.contributes(), now)
 	}
-	statuses := make([]FileStatus, len(names))
+	out.statuses = make([]FileStatus, len(names))
 	for i, name := range names {
 		f := l.files[name]
 		if f.pod() == nil {
 			f.setStatus(f.idle(byName), now)
 		}
-		statuses[i] = f.status
+		out.statuses[i] = f.status
 	}
 	l.forget()
-	return pods, statuses
+	return out
+}
+
+// objects returns the objects of all files, and settles which pods run with them.
+func (l *ledger) objects(names []string) []local {
+	all := objects{of: map[objectName]*file{}}
+	for _, name := range names {
+		if f := l.files[name]; f.manifest {
+			f.taken = all.add(f)
+		}
+	}
+	for _, f := range l.files {
+		f.settle(func(name objectName) bool { return all.of[name] != nil })
+	}
+	return all.list
 }
 
 func fullName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
@@ -166,8 +189,10 @@ func (l *ledger) adopted(r *result) (types.UID, bool) {
 func (l *ledger) forget() {
 	digests, uids := map[string]bool{}, map[types.UID]bool{}
 	for _, f := range l.files {
-		if f.good.pod != nil {
-			digests[f.good.digest], uids[f.good.pod.UID] = true, true
+		for _, r := range []result{f.good, f.runs} {
+			if r.pod != nil {
+				digests[r.digest], uids[r.pod.UID] = true, true
+			}
 		}
 	}
 	maps.DeleteFunc(l.uids, func(d string, _ types.UID) bool { return !digests[d] })

@@ -28,8 +28,8 @@ const (
 // them only.
 type Set struct {
 	Pods []*corev1.Pod
-	// ConfigMaps and Secrets are for local objects beside the pods. They are empty:
-	// a file that holds one says so in its status.
+	// ConfigMaps and Secrets stand in the manifests beside the pods, and are for these
+	// pods only. An object that has not changed is the same as in the last set.
 	ConfigMaps []*corev1.ConfigMap
 	Secrets    []*corev1.Secret
 }
@@ -81,7 +81,7 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// Source delivers the pods of a directory or a file. Make one with Dir.
+// Source delivers the pods of a directory or a file, and the objects beside them. Make one with Dir.
 type Source struct {
 	path  string
 	cfg   Config
@@ -121,7 +121,7 @@ func (s *Source) Statuses() []FileStatus {
 	return slices.Clone(s.statuses)
 }
 
-// Run calls set with the whole set of pods, once at the start and then after each
+// Run calls set with the whole set, once at the start and then after each
 // change, until ctx is cancelled; it then returns nil. It is called once, and
 // calls set from its own goroutine.
 //
@@ -168,7 +168,7 @@ type run struct {
 	watcher   watcher
 	set       func(Set)
 	delivered bool
-	last      []*corev1.Pod
+	last      resolution
 	own       FileStatus // of the path; the zero State when there is nothing to say
 	warned    bool       // the watcher's failure is in the log
 }
@@ -188,13 +188,13 @@ func (r *run) look(now time.Time) time.Duration {
 	for _, e := range entries {
 		again = sooner(again, r.read(e, now))
 	}
-	pods, statuses := r.ledger.resolve(now)
+	found := r.ledger.resolve(now)
 	own := FileStatus{}
 	if v.missing {
 		own = FileStatus{State: Missing, Reason: "does not exist, so that there are no static pods"}
 	}
-	r.publish(own, statuses, now)
-	r.deliver(pods)
+	r.publish(own, found.statuses, now)
+	r.deliver(found)
 	return sooner(again, r.cfg.Period)
 }
 
@@ -228,12 +228,15 @@ func (r *run) follow(v view) bool {
 
 // deliver hands the set out if it is new. The first waits until every file has
 // been read: a pod that lacks in it would be stopped.
-func (r *run) deliver(pods []*corev1.Pod) {
-	if !r.delivered && !r.ledger.settled() || r.delivered && slices.Equal(pods, r.last) {
+func (r *run) deliver(found resolution) {
+	same := slices.Equal(found.pods, r.last.pods) && sameObjects(found.objects, r.last.objects)
+	if !r.delivered && !r.ledger.settled() || r.delivered && same {
 		return
 	}
-	r.delivered, r.last = true, pods
-	r.set(Set{Pods: slices.Clone(pods)})
+	r.delivered, r.last = true, found
+	set := Set{Pods: slices.Clone(found.pods)}
+	set.ConfigMaps, set.Secrets = split(found.objects)
+	r.set(set)
 }
 
 // fileStatuses returns the last statuses of the files in the path.
@@ -285,7 +288,7 @@ func (r *run) logChanges(old, all []FileStatus) {
 func (r *run) log(s FileStatus) {
 	switch s.State {
 	case OK:
-		r.cfg.Log.Info("manifest read", "path", s.Path, "pod", s.Pod, "uid", s.UID)
+		r.cfg.Log.Info("manifest read", "path", s.Path, "pod", s.Pod, "uid", s.UID, "objects", s.Objects)
 	case Pending:
 	case Invalid:
 		r.cfg.Log.Error("manifest invalid", "path", s.Path, "reason", s.Reason, "pod", s.Pod, "kept", s.Kept)

@@ -95,8 +95,8 @@ func TestBrokenFileKeepsWhatRan(t *testing.T) {
 	}{
 		{name: "empty", text: "", want: "holds no object; to stop a pod, remove its file"},
 		{name: "half written", text: good[:strings.Index(good, "ple/shell")], line: 7, want: "as if half written"},
-		{name: "of another kind", text: "apiVersion: v1\nkind: Service\nmetadata: {name: keeper}\n", line: 2, want: `kind: is "Service", must be Pod`},
-		{name: "a ConfigMap", text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: keeper}\n", line: 2, want: "a ConfigMap beside a static pod is not supported"},
+		{name: "of another kind", text: "apiVersion: v1\nkind: Service\nmetadata: {name: keeper}\n", line: 2, want: `kind: is "Service", must be Pod, ConfigMap or Secret`},
+		{name: "a ConfigMap", text: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: keeper}\n", want: "holds no Pod any more; to stop a pod, remove its file"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -68,7 +68,24 @@ func isConfigAnnotation(key string) bool { return strings.HasPrefix(key, configA
 // node. A manifest that was copied from "kubectl get" is full of it, and a copied
 // deletionTimestamp would stop the pod at once.
 func dropForeign(vain *findings, pod *corev1.Pod, node string) {
-	m := &pod.ObjectMeta
+	dropForeignMeta(vain, &pod.ObjectMeta)
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if isConfigAnnotation(key) && key != annotationMirror {
+			vain.add("metadata.annotations["+key+"]", "is the node's to write and is replaced")
+			delete(pod.Annotations, key)
+		}
+	}
+	if pod.Spec.NodeName != "" && pod.Spec.NodeName != node {
+		vain.add("spec.nodeName", "is %q; a static pod runs on the node that reads it, %q", pod.Spec.NodeName, node)
+	}
+	if !reflect.DeepEqual(pod.Status, corev1.PodStatus{}) {
+		vain.add("status", "has no meaning in a manifest and is dropped")
+	}
+	pod.Status = corev1.PodStatus{}
+}
+
+// dropForeignMeta is dropForeign for what all objects have.
+func dropForeignMeta(vain *findings, m *metav1.ObjectMeta) {
 	for _, f := range []struct {
 		name string
 		set  bool
@@ -88,22 +105,7 @@ func dropForeign(vain *findings, pod *corev1.Pod, node string) {
 			vain.add("metadata."+f.name, "has no meaning in a manifest and is dropped")
 		}
 	}
-	pod.ObjectMeta = metav1.ObjectMeta{
-		Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, Annotations: m.Annotations,
-	}
-	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		if isConfigAnnotation(key) && key != annotationMirror {
-			vain.add("metadata.annotations["+key+"]", "is the node's to write and is replaced")
-			delete(pod.Annotations, key)
-		}
-	}
-	if pod.Spec.NodeName != "" && pod.Spec.NodeName != node {
-		vain.add("spec.nodeName", "is %q; a static pod runs on the node that reads it, %q", pod.Spec.NodeName, node)
-	}
-	if !reflect.DeepEqual(pod.Status, corev1.PodStatus{}) {
-		vain.add("status", "has no meaning in a manifest and is dropped")
-	}
-	pod.Status = corev1.PodStatus{}
+	*m = metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, Labels: m.Labels, Annotations: m.Annotations}
 }
 
 // warnPriority says what no one resolves on a node: the number of a class.

@@ -18,10 +18,11 @@ const (
 	OK State = iota + 1
 	// Pending: the file is new and still being written.
 	Pending
-	// Invalid: the file holds no pod that could run. If it once did, that pod stays
-	// in the set.
+	// Invalid: the file holds no pod that could run, as one that refers to an object that
+	// no manifest holds, or a broken object. What it once held stays in the set.
 	Invalid
-	// Duplicate: a file that sorts before this one has the pod's name or UID.
+	// Duplicate: a file that sorts before this one has the pod's name or UID, or the
+	// names of all objects of a file without a pod.
 	Duplicate
 	// Ignored: the name or the kind of the file keeps it from being a manifest.
 	Ignored
@@ -63,8 +64,11 @@ type FileStatus struct {
 	// to the set, and UID its UID; both are empty when it contributes none.
 	Pod string    `json:"pod,omitempty"`
 	UID types.UID `json:"uid,omitempty"`
-	// Kept is true when that pod comes from an earlier version of the file, which
-	// has become Invalid since.
+	// Objects are the ConfigMaps and Secrets that the file contributes, as "Secret
+	// namespace/name".
+	Objects []string `json:"objects,omitempty"`
+	// Kept is true when what the file contributes comes from an earlier version of it,
+	// or was possible before: it has become Invalid since.
 	Kept bool `json:"kept,omitempty"`
 	// Reason explains every state but OK, in one sentence.
 	Reason string `json:"reason,omitempty"`
@@ -81,5 +85,5 @@ type FileStatus struct {
 // same reports whether two statuses differ in time at most.
 func (s FileStatus) same(o FileStatus) bool {
 	return s.Path == o.Path && s.State == o.State && s.Pod == o.Pod && s.UID == o.UID && s.Kept == o.Kept &&
-		s.Reason == o.Reason && slices.Equal(s.Problems, o.Problems) && slices.Equal(s.Warnings, o.Warnings)
+		slices.Equal(s.Objects, o.Objects) && s.Reason == o.Reason && slices.Equal(s.Problems, o.Problems) && slices.Equal(s.Warnings, o.Warnings)
 }

@@ -132,6 +132,12 @@ func validateEnv(f *findings, path string, c *corev1.Container) {
 		if ref := e.ValueFrom.ResourceFieldRef; ref != nil {
 			validateResourceRef(f, at+".valueFrom.resourceFieldRef", ref)
 		}
+		if ref := e.ValueFrom.ConfigMapKeyRef; ref != nil {
+			validateKeyRef(f, at+".valueFrom.configMapKeyRef", ref.Name, ref.Key)
+		}
+		if ref := e.ValueFrom.SecretKeyRef; ref != nil {
+			validateKeyRef(f, at+".valueFrom.secretKeyRef", ref.Name, ref.Key)
+		}
 	}
 	for i := range c.EnvFrom {
 		at := at(path+".envFrom", i)
@@ -141,6 +147,15 @@ func validateEnv(f *findings, path string, c *corev1.Container) {
 		if set := sourcesOf(c.EnvFrom[i]); len(set) != 1 {
 			f.add(at, "must have one source, has %d", len(set))
 		}
+	}
+}
+
+func validateKeyRef(f *findings, path, name, key string) {
+	if name == "" {
+		f.add(path+".name", "required")
+	}
+	if key == "" {
+		f.add(path+".key", "required")
 	}
 }
 

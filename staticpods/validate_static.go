@@ -8,15 +8,13 @@ import (
 )
 
 // validateStatic refuses what a static pod cannot have, because it lives on an
-// API object that the node may not get. The messages are the kubelet's.
+// API object that the node may not get. The messages are the kubelet's. What may stand
+// beside the pod is a need, see need.go.
 func validateStatic(f *findings, pod *corev1.Pod) {
 	const may = "static pods may not reference %s"
 	s := &pod.Spec
 	if s.ServiceAccountName != "" {
 		f.add("spec.serviceAccountName", may, "serviceaccounts")
-	}
-	if len(s.ImagePullSecrets) > 0 {
-		f.add("spec.imagePullSecrets", may, "secrets")
 	}
 	if len(s.ResourceClaims) > 0 {
 		f.add("spec.resourceClaims", may, "resourceclaims")
@@ -30,7 +28,6 @@ func validateStatic(f *findings, pod *corev1.Pod) {
 			staticProjected(f, fmt.Sprintf("spec.volumes[%d].projected", i), p)
 		}
 	}
-	eachContainer(s, func(path string, c *corev1.Container) { staticEnv(f, path, c) })
 	if _, ok := pod.Annotations[annotationMirror]; ok {
 		f.add("metadata.annotations["+annotationMirror+"]", "marks the mirror pod of a static pod; remove it")
 	}
@@ -40,10 +37,6 @@ func validateStatic(f *findings, pod *corev1.Pod) {
 // the API server, or a volume type that needs it for credentials.
 func staticVolume(v *corev1.VolumeSource) (field, what string) {
 	switch {
-	case v.ConfigMap != nil:
-		return "configMap", "configmaps"
-	case v.Secret != nil:
-		return "secret", "secrets"
 	case v.CSI != nil:
 		return "csi", "csi volumes"
 	case v.PersistentVolumeClaim != nil:
@@ -85,8 +78,6 @@ func staticProjected(f *findings, path string, p *corev1.ProjectedVolumeSource) 
 			set         bool
 			field, what string
 		}{
-			{src.ConfigMap != nil, "configMap", "configmaps"},
-			{src.Secret != nil, "secret", "secrets"},
 			{src.ServiceAccountToken != nil, "serviceAccountToken", "serviceaccounts"},
 			{src.ClusterTrustBundle != nil, "clusterTrustBundle", "clustertrustbundles"},
 			{src.PodCertificate != nil, "podCertificate", "podcertificates"},
@@ -94,31 +85,6 @@ func staticProjected(f *findings, path string, p *corev1.ProjectedVolumeSource) 
 			if s.set {
 				f.add(fmt.Sprintf("%s.sources[%d].%s", path, i, s.field), "static pods may not reference %s", s.what)
 			}
-		}
-	}
-}
-
-func staticEnv(f *findings, path string, c *corev1.Container) {
-	for i := range c.EnvFrom {
-		at := fmt.Sprintf("%s.envFrom[%d].", path, i)
-		if c.EnvFrom[i].ConfigMapRef != nil {
-			f.add(at+"configMapRef", "static pods may not reference %s", "configmaps")
-		}
-		if c.EnvFrom[i].SecretRef != nil {
-			f.add(at+"secretRef", "static pods may not reference %s", "secrets")
-		}
-	}
-	for i := range c.Env {
-		from := c.Env[i].ValueFrom
-		if from == nil {
-			continue
-		}
-		at := fmt.Sprintf("%s.env[%d].valueFrom.", path, i)
-		if from.ConfigMapKeyRef != nil {
-			f.add(at+"configMapKeyRef", "static pods may not reference %s", "configmaps")
-		}
-		if from.SecretKeyRef != nil {
-			f.add(at+"secretKeyRef", "static pods may not reference %s", "secrets")
 		}
 	}
 }

@@ -41,6 +41,9 @@ func testProblems(t *testing.T, tests []problemTest) {
 	}
 }
 
+const subdomainRule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
+	"and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+
 type problemTest struct {
 	name string
 	text string
@@ -53,25 +56,31 @@ const (
 		"alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 
+func noSecret(name string) string {
+	return "static pods may not reference secrets, except those that stand in a manifest beside them; none holds Secret default/" + name
+}
+
+func noConfigMap(name string) string {
+	return "static pods may not reference configmaps, except those that stand in a manifest beside them; none holds ConfigMap default/" + name
+}
+
 func TestStaticPodsMayNotReferenceAPIObjects(t *testing.T) {
 	testProblems(t, []problemTest{
 		{name: "service account", text: "  serviceAccountName: a\n", want: []string{"spec.serviceAccountName: static pods may not reference serviceaccounts"}},
 		{name: "service account by its old name", text: "  serviceAccount: a\n", want: []string{"spec.serviceAccountName: static pods may not reference serviceaccounts"}},
-		{name: "pull secrets", text: "  imagePullSecrets: [{name: a}]\n", want: []string{"spec.imagePullSecrets: static pods may not reference secrets"}},
+		{name: "pull secrets", text: "  imagePullSecrets: [{name: a}]\n", want: []string{"spec.imagePullSecrets[0]: " + noSecret("a")}},
 		{name: "claims", text: "  resourceClaims: [{name: a, resourceClaimName: b}]\n", want: []string{"spec.resourceClaims: static pods may not reference resourceclaims"}},
 		{name: "env", text: "    env:\n    - {name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}\n    - {name: B, valueFrom: {configMapKeyRef: {name: s, key: k}}}\n", want: []string{
-			inContainer + "env[0].valueFrom.secretKeyRef: static pods may not reference secrets",
-			inContainer + "env[1].valueFrom.configMapKeyRef: static pods may not reference configmaps",
+			inContainer + "env[0].valueFrom.secretKeyRef: " + noSecret("s"),
+			inContainer + "env[1].valueFrom.configMapKeyRef: " + noConfigMap("s"),
 		}},
 		{name: "envFrom", text: "    envFrom:\n    - {secretRef: {name: s}}\n    - {configMapRef: {name: s}}\n", want: []string{
-			inContainer + "envFrom[0].secretRef: static pods may not reference secrets",
-			inContainer + "envFrom[1].configMapRef: static pods may not reference configmaps",
+			inContainer + "envFrom[0].secretRef: " + noSecret("s"),
+			inContainer + "envFrom[1].configMapRef: " + noConfigMap("s"),
 		}},
-		{name: "volumes", text: "  volumes:\n  - {name: a, configMap: {name: x}}\n  - {name: b, secret: {secretName: x}}\n  - {name: c, csi: {driver: x}}\n" +
+		{name: "volumes", text: "  volumes:\n  - {name: a}\n  - {name: b}\n  - {name: c, csi: {driver: x}}\n" +
 			"  - {name: d, persistentVolumeClaim: {claimName: x}}\n  - {name: e, ephemeral: {}}\n  - {name: f, azureFile: {secretName: x, shareName: z}}\n" +
 			"  - {name: g, glusterfs: {endpoints: x, path: z}}\n  - {name: h, cephfs: {monitors: [x], secretRef: {name: z}}}\n", want: []string{
-			"spec.volumes[0].configMap: static pods may not reference configmaps",
-			"spec.volumes[1].secret: static pods may not reference secrets",
 			"spec.volumes[2].csi: static pods may not reference csi volumes",
 			"spec.volumes[3].persistentVolumeClaim: static pods may not reference persistentvolumeclaims",
 			"spec.volumes[4].ephemeral: static pods may not reference ephemeral volumes",
@@ -79,14 +88,19 @@ func TestStaticPodsMayNotReferenceAPIObjects(t *testing.T) {
 			"spec.volumes[6].glusterfs: static pods may not reference glusterfs volumes",
 			"spec.volumes[7].cephfs.secretRef: static pods may not reference secrets",
 		}},
-		{name: "projected volumes", text: "  volumes:\n  - name: a\n    projected:\n      sources:\n      - configMap: {name: x}\n      - secret: {name: x}\n" +
+		{name: "projected volumes", text: "  volumes:\n  - name: a\n    projected:\n      sources:\n" +
 			"      - serviceAccountToken: {path: t}\n      - clusterTrustBundle: {name: x, path: z}\n      - podCertificate: {signerName: a/b, keyType: ED25519}\n", want: []string{
-			"spec.volumes[0].projected.sources[0].configMap: static pods may not reference configmaps",
-			"spec.volumes[0].projected.sources[1].secret: static pods may not reference secrets",
-			"spec.volumes[0].projected.sources[2].serviceAccountToken: static pods may not reference serviceaccounts",
-			"spec.volumes[0].projected.sources[3].clusterTrustBundle: static pods may not reference clustertrustbundles",
-			"spec.volumes[0].projected.sources[4].podCertificate: static pods may not reference podcertificates",
+			"spec.volumes[0].projected.sources[0].serviceAccountToken: static pods may not reference serviceaccounts",
+			"spec.volumes[0].projected.sources[1].clusterTrustBundle: static pods may not reference clustertrustbundles",
+			"spec.volumes[0].projected.sources[2].podCertificate: static pods may not reference podcertificates",
 		}},
+		{name: "volumes of objects", text: "  volumes:\n  - {name: a, configMap: {name: x}}\n  - {name: b, secret: {secretName: x}}\n" +
+			"  - name: c\n    projected:\n      sources:\n      - configMap: {name: x}\n      - secret: {name: x}\n", want: []string{
+			"spec.volumes[0].configMap: " + noConfigMap("x"), "spec.volumes[1].secret: " + noSecret("x"),
+			"spec.volumes[2].projected.sources[0].configMap: " + noConfigMap("x"), "spec.volumes[2].projected.sources[1].secret: " + noSecret("x"),
+		}},
+		{name: "optional references", text: "    env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k, optional: true}}}]\n    envFrom: [{configMapRef: {name: s, optional: true}}]\n" +
+			"  volumes: [{name: a, configMap: {name: x, optional: true}}, {name: b, projected: {sources: [{secret: {name: x, optional: true}}]}}]\n"},
 		{name: "allowed volumes", text: "  volumes:\n  - {name: a, hostPath: {path: /x, type: Directory}}\n  - {name: b, emptyDir: {medium: Memory, sizeLimit: 1Mi}}\n" +
 			"  - {name: c, downwardAPI: {items: [{path: a/b, fieldRef: {fieldPath: \"metadata.labels['a']\"}}]}}\n  - {name: d, image: {reference: i}}\n" +
 			"  - {name: e, nfs: {server: s, path: /p}}\n  - {name: f, projected: {sources: [{downwardAPI: {items: [{path: a, fieldRef: {fieldPath: metadata.uid}}]}}]}}\n"},
@@ -198,7 +212,8 @@ func TestPodSpecIsValidated(t *testing.T) {
 			"spec.ephemeralContainers: cannot be set on a pod that is created", "spec.schedulingGates: cannot hold a pod that has its node",
 		}},
 		{name: "volumes", text: "  volumes:\n  - {name: a}\n  - {name: a}\n  - {name: B}\n  - {name: c, hostPath: {path: /x/../y}, emptyDir: {}}\n  - {name: d, hostPath: {path: \"\", type: Folder}}\n  - {name: e, emptyDir: {medium: Tape, sizeLimit: -1}}\n" +
-			"  - {name: f, downwardAPI: {items: [{path: /a, mode: 4096}]}}\n  - {name: g, nfs: {path: x}}\n  - {name: h, image: {}}\n", want: []string{
+			"  - {name: f, downwardAPI: {items: [{path: /a, mode: 4096}]}}\n  - {name: g, nfs: {path: x}}\n  - {name: h, image: {}}\n" +
+			"  - {name: i, configMap: {optional: true, items: [{key: \"\", path: ../x, mode: -1}]}}\n  - {name: j, projected: {sources: [{}, {secret: {name: A/b, optional: true}}]}}\n", want: []string{
 			`spec.volumes[1].name: "a" is used twice`, "spec.volumes[2].name: " + labelRule, "spec.volumes[3]: has more than one source: hostPath, emptyDir",
 			"spec.volumes[3].hostPath.path: is \"/x/../y\", must not contain '..'", "spec.volumes[4].hostPath.path: required",
 			`spec.volumes[4].hostPath.type: is "Folder", must be one of DirectoryOrCreate, Directory, FileOrCreate, File, Socket, CharDevice, BlockDevice`,
@@ -206,6 +221,9 @@ func TestPodSpecIsValidated(t *testing.T) {
 			"spec.volumes[6].downwardAPI.items[0]: needs fieldRef or resourceFieldRef", "spec.volumes[6].downwardAPI.items[0].mode: is 010000, must be between 0 and 0777",
 			`spec.volumes[6].downwardAPI.items[0].path: is "/a", must be a relative path`, `spec.volumes[7].nfs.path: is "x", must be an absolute path`, "spec.volumes[7].nfs.server: required",
 			"spec.volumes[8].image.reference: required",
+			"spec.volumes[9].configMap.items[0].key: required", "spec.volumes[9].configMap.items[0].mode: is -01, must be between 0 and 0777",
+			"spec.volumes[9].configMap.items[0].path: is \"../x\", must not contain '..'", "spec.volumes[9].configMap.name: required",
+			"spec.volumes[10].projected.sources[0]: must have one source, has 0", "spec.volumes[10].projected.sources[1].secret.name: " + subdomainRule,
 		}},
 	})
 	got := problemsOf(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n")

@@ -47,12 +47,18 @@ func validateVolume(f *findings, path string, v *corev1.VolumeSource) {
 		validateMode(f, path+".downwardAPI.defaultMode", v.DownwardAPI.DefaultMode)
 		validateDownward(f, path+".downwardAPI.items", v.DownwardAPI.Items)
 	}
+	if v.ConfigMap != nil {
+		validateMode(f, path+".configMap.defaultMode", v.ConfigMap.DefaultMode)
+		validateReference(f, path+".configMap", "name", v.ConfigMap.Name, v.ConfigMap.Items)
+	}
+	if v.Secret != nil {
+		validateMode(f, path+".secret.defaultMode", v.Secret.DefaultMode)
+		validateReference(f, path+".secret", "secretName", v.Secret.SecretName, v.Secret.Items)
+	}
 	if v.Projected != nil {
 		validateMode(f, path+".projected.defaultMode", v.Projected.DefaultMode)
-		for i, src := range v.Projected.Sources {
-			if src.DownwardAPI != nil {
-				validateDownward(f, at(path+".projected.sources", i)+".downwardAPI.items", src.DownwardAPI.Items)
-			}
+		for i := range v.Projected.Sources {
+			validateProjection(f, at(path+".projected.sources", i), &v.Projected.Sources[i])
 		}
 	}
 	if v.NFS != nil {
@@ -68,6 +74,42 @@ func validateVolume(f *findings, path string, v *corev1.VolumeSource) {
 			f.add(path+".image.reference", "required")
 		}
 		validatePullPolicy(f, path+".image.pullPolicy", v.Image.PullPolicy)
+	}
+}
+
+func validateProjection(f *findings, path string, p *corev1.VolumeProjection) {
+	if set := sourcesOf(*p); len(set) != 1 {
+		f.add(path, "must have one source, has %d", len(set))
+	}
+	if p.DownwardAPI != nil {
+		validateDownward(f, path+".downwardAPI.items", p.DownwardAPI.Items)
+	}
+	if p.ConfigMap != nil {
+		validateReference(f, path+".configMap", "name", p.ConfigMap.Name, p.ConfigMap.Items)
+	}
+	if p.Secret != nil {
+		validateReference(f, path+".secret", "name", p.Secret.Name, p.Secret.Items)
+	}
+}
+
+// validateReference checks a reference to an object whose name is in a field, and which
+// of its keys become which files.
+func validateReference(f *findings, path, field, name string, items []corev1.KeyToPath) {
+	if name == "" {
+		f.add(path+"."+field, "required")
+	} else {
+		f.addAll(path+"."+field, validation.IsDNS1123Subdomain(name))
+	}
+	for i := range items {
+		item, at := &items[i], at(path+".items", i)
+		if item.Key == "" {
+			f.add(at+".key", "required")
+		}
+		if item.Path == "" {
+			f.add(at+".path", "required")
+		}
+		validateRelative(f, at+".path", item.Path)
+		validateMode(f, at+".mode", item.Mode)
 	}
 }
 
