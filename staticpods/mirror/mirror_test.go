@@ -124,9 +124,9 @@ func TestNodeThatIsDeletedHasNoMirrors(t *testing.T) {
 		b.setNode("")
 		b.userDeletes(meter(), 0)
 		after(2 * time.Minute)
-		b.server.mu.Lock()
+		b.mu.Lock()
 		asked := b.asked
-		b.server.mu.Unlock()
+		b.mu.Unlock()
 		if asked < 2 || asked > 12 {
 			t.Errorf("the Node was asked for %d times in two minutes", asked)
 		}
@@ -297,11 +297,11 @@ func TestRefusalHoldsUpNobodyElse(t *testing.T) {
 		})
 		after(time.Hour)
 		b.wantCalls("create kube-system/other-node-a")
-		b.server.mu.Lock()
+		b.mu.Lock()
 		if tries < 30 || tries > 75 {
 			t.Errorf("%d attempts in an hour", tries)
 		}
-		b.server.mu.Unlock()
+		b.mu.Unlock()
 		b.failWith(nil)
 		after(time.Minute)
 		b.wantMirror("m2", "meter-1")
