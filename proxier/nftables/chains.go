@@ -24,9 +24,13 @@ type program struct {
 func (p *program) chainRules(c chain) []rule {
 	switch c.kind {
 	case balance:
-		return p.balance(c.space, c.space.of(endpoints), c.n)
+		return []rule{p.draw(c.n, chain{kind: pick, space: c.space})}
 	case local:
-		return p.balance(c.space, c.space.of(localEndpoints), c.n)
+		return []rule{p.draw(c.n, chain{kind: pickLocal, space: c.space})}
+	case pick:
+		return p.pick(c.space, c.space.of(endpoints))
+	case pickLocal:
+		return p.pick(c.space, c.space.of(localEndpoints))
 	case cluster, affinityCluster:
 		return []rule{p.local.foreign(&p.assembler).then(setMark(p.mark)...), {p.goTo(c.without())}}
 	case external, affinityExternal:

@@ -149,13 +149,13 @@ const (
 	noChain chainKind = iota
 	// dropVerdict is not a chain but the verdict itself.
 	dropVerdict
-	// balance-K picks one of K endpoints.
+	// balance-K draws one of K slots.
 	balance
 	// cluster-K marks connections from off the cluster for masquerade, then
 	// balances; external-K marks all.
 	cluster
 	external
-	// local-K picks one of K local endpoints.
+	// local-K draws one of K slots of local endpoints.
 	local
 	// policyLocal splits connections by their source.
 	policyLocal
@@ -178,6 +178,10 @@ const (
 	entryInput
 	entryForward
 	entryFirewall
+	// pick sends a packet to the endpoint in the slot whose number it carries, and
+	// pickLocal to a local one.
+	pick
+	pickLocal
 )
 
 // chainNames are the names of the chain kinds; a trailing hyphen asks for the
@@ -204,6 +208,8 @@ var chainNames = [...]string{
 	entryInput:       "input",
 	entryForward:     "forward",
 	entryFirewall:    "firewall",
+	pick:             "pick",
+	pickLocal:        "local-pick",
 }
 
 // chain names a chain of a generation. It is a value, so that it can be

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	nft "github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
@@ -139,4 +140,21 @@ func FuzzNames(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A map that is looked up in a chain of its own for each number of endpoints would be
+// walked over by the kernel with each new number.
+func TestChainsThatComeOnDemandLookUpNoServices(t *testing.T) {
+	g := newGeneration(program{assembler: assembler{family: proxier.IPv4}, local: podNet()}, DefaultTable, 1)
+	for _, kind := range []chainKind{balance, local, cluster, external} {
+		for _, sp := range []space{byAddr, byNodePort} {
+			for _, r := range g.chainRules(chain{kind: kind, space: sp, n: 3}) {
+				for _, e := range r {
+					if l, ok := e.(*expr.Lookup); ok {
+						t.Errorf("%s looks %s up", chain{kind: kind, space: sp, n: 3}, l.SetName)
+					}
+				}
+			}
+		}
+	}
 }

@@ -99,9 +99,11 @@ func carry(at uint32) expr.Any {
 	return &expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: at}
 }
 
-// carryNothing takes from the packet what it carries.
+// carryNothing takes from the packet what it carries, by way of a register that no key
+// reaches to.
 func carryNothing() rule {
-	return rule{&expr.Immediate{Register: reg, Data: nativeEndian(0)}, carry(reg)}
+	const zero = unix.NFT_REG32_15
+	return rule{&expr.Immediate{Register: zero, Data: nativeEndian(0)}, carry(zero)}
 }
 
 // random draws a number in [offset, offset+n).
@@ -121,21 +123,24 @@ func (a *assembler) dnat(at uint32) expr.Any {
 	}
 }
 
-// pick sends a connection to one of the first n slots of its frontend.
-func (a *assembler) pick(sp space, in object, n uint32) rule {
-	r, at := a.frontendKey(sp)
-	return r.then(
-		random(at, n, 0),
-		&expr.Lookup{SourceRegister: reg, DestRegister: reg, IsDestRegSet: true, SetName: a.setName(in)},
-		a.dnat(reg))
+// draw has a packet carry one of the first n slot numbers and goes to the chain that
+// picks its endpoint. That lookup is in one chain for all n: a kernel that binds a map to
+// a chain first walks over all of its elements.
+func (a *assembler) draw(n uint32, next chain) rule {
+	return rule{random(reg, n, 0), carry(reg), a.goTo(next)}
 }
 
-// balance holds the rules that pick one of n slots, after the packet has got rid of
-// what it carried. A slot that is being taken
-// away between the two lookups of a connection is missed: the second rule then
-// takes slot 0, which is there as long as the list is.
-func (a *assembler) balance(sp space, in object, n uint32) []rule {
-	return []rule{carryNothing(), a.pick(sp, in, n), a.pick(sp, in, 1)}
+// pick holds the rules that send a connection to the slot that it carries, after it has
+// got rid of that. A slot that is being taken away between the lookups of a connection is
+// missed: the second rule, which is the same, then takes slot 0, which is there as long
+// as the list is.
+func (a *assembler) pick(sp space, in object) []rule {
+	r, at := a.frontendKey(sp)
+	r = append(r.then(&expr.Meta{Key: expr.MetaKeyPRIORITY, Register: at}), carryNothing()...)
+	r = r.then(
+		&expr.Lookup{SourceRegister: reg, DestRegister: reg, IsDestRegSet: true, SetName: a.setName(in)},
+		a.dnat(reg))
+	return []rule{r, r}
 }
 
 func nativeEndian(v uint32) []byte { return binary.NativeEndian.AppendUint32(nil, v) }
