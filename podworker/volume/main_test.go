@@ -1,9 +1,47 @@
 package volume_test
 
 import (
+	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/nodekit-go/nodekit/internal/leakcheck"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
+// inNamespace tells this program that its table of mounts is its own.
+const inNamespace = "VOLUME_TEST_NAMESPACE"
+
+// TestMain runs the tests in a mount namespace of their own, if root runs them: a Manager
+// mounts in goroutines of its own, so that a namespace for one thread would not do.
+func TestMain(m *testing.M) {
+	if os.Getuid() != 0 || os.Getenv(inNamespace) != "" {
+		leakcheck.Main(m)
+		return
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	// Go makes all mounts of the new namespace private.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	err := cmd.Start()
+	if err != nil { // there are no such namespaces
+		leakcheck.Main(m)
+		return
+	}
+	if err := cmd.Wait(); err != nil {
+		os.Exit(max(1, cmd.ProcessState.ExitCode()))
+	}
+}
+
+// needsMounts skips a test that mounts, where that is not possible.
+func needsMounts(tb testing.TB) {
+	tb.Helper()
+	switch {
+	case os.Getenv(inNamespace) != "":
+	case os.Getenv("REQUIRE_KERNEL") == "1":
+		tb.Fatal("there is no mount namespace")
+	default:
+		tb.Skip("there is no mount namespace (REQUIRE_KERNEL=1 makes this a failure)")
+	}
+}

@@ -3,18 +3,17 @@
 package volume
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+	mountutils "k8s.io/mount-utils"
 )
 
 // Mounter mounts for pods. The zero value is ready to use.
@@ -135,6 +134,30 @@ func (Mounter) Memory(ctx context.Context, path string, size int64, mode fs.File
 	return os.Chmod(path, mode) // sticky and set-group-ID bits, too
 }
 
+// HugePages mounts a file system of huge pages (hugetlbfs) with pages of one size, in
+// bytes, that holds at most size bytes; 0: as many as the kernel has. One that is there
+// already stays as it is.
+func (Mounter) HugePages(ctx context.Context, path string, page, size int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	mounted, err := isMountPoint(path)
+	if err != nil || mounted {
+		return err
+	}
+	if err := os.MkdirAll(path, dirMode); err != nil {
+		return err
+	}
+	options := fmt.Sprintf("pagesize=%d", page)
+	if size > 0 {
+		options += fmt.Sprintf(",size=%d", size)
+	}
+	if err := unix.Mount("nodev", path, "hugetlbfs", 0, options); err != nil {
+		return fmt.Errorf("mount hugetlbfs with %s at %s: %w", options, path, err)
+	}
+	return nil
+}
+
 // isMountPoint reports whether something is mounted at a path, whose last element is
 // not followed if it is a link. A path that does not exist is none.
 func isMountPoint(path string) (bool, error) {
@@ -143,6 +166,8 @@ func isMountPoint(path string) (bool, error) {
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return false, nil
+	case err != nil && mountutils.IsCorruptedMnt(err):
+		return true, nil // it does not answer, but something is mounted
 	case err != nil:
 		return false, &os.PathError{Op: "statx", Path: path, Err: err}
 	case st.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0:
@@ -154,20 +179,7 @@ func isMountPoint(path string) (bool, error) {
 // Unmount undoes every mount at or below a directory, the last one first. It fails
 // when one of them is in use. A directory that does not exist has none.
 func (Mounter) Unmount(ctx context.Context, dir string) error {
-	f, err := os.Open("/proc/thread-self/mountinfo")
-	if err != nil {
-		return fmt.Errorf("unmount %s: %w", dir, err)
-	}
-	defer f.Close()
-	// What is mounted has no links in its path.
-	resolved, err := filepath.EvalSymlinks(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("unmount %s: %w", dir, err)
-	}
-	points, err := pointsBelow(f, resolved)
+	points, err := mountsBelow(dir)
 	if err != nil {
 		return fmt.Errorf("unmount %s: %w", dir, err)
 	}
@@ -183,25 +195,30 @@ func (Mounter) Unmount(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// pointsBelow returns the mount points at or below a directory, in the order in which
-// they were mounted. The input has the format of /proc/self/mountinfo,
-// proc_pid_mountinfo(5), where the fifth field is the mount point.
-func pointsBelow(mountinfo io.Reader, dir string) ([]string, error) {
-	const field = 4
-	var out []string
-	lines := bufio.NewScanner(mountinfo)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) <= field {
-			continue
-		}
-		if at := unescape.Replace(fields[field]); at == dir || strings.HasPrefix(at, dir+"/") {
-			out = append(out, at)
-		}
+// mountsBelow returns the mount points at or below a directory, in the order in which they
+// were mounted.
+func mountsBelow(dir string) ([]string, error) {
+	f, err := os.Open("/proc/thread-self/mountinfo")
+	if err != nil {
+		return nil, err
 	}
-	return out, lines.Err()
+	defer f.Close()
+	// What is mounted has no links in its path. What is mounted at dir itself may not
+	// answer any more.
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	infos, err := mountinfo.GetMountsFromReader(f, mountinfo.PrefixFilter(filepath.Join(parent, filepath.Base(dir))))
+	if err != nil {
+		return nil, err
+	}
+	points := make([]string, len(infos))
+	for i := range infos {
+		points[i] = infos[i].Mountpoint
+	}
+	return points, nil
 }
-
-// unescape undoes the escapes of mount points.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`) //nolint:gochecknoglobals // a constant table
