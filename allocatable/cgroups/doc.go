@@ -7,6 +7,7 @@
 //	err = tree.Setup(ctx)          // once, at start
 //	err = tree.EnsurePod(ctx, pod) // before its sandbox; again after a resize
 //	err = tree.RemovePod(ctx, uid) // after its end: kills what is left in it
+//	err = tree.EnforcePods(ctx, allocatable)
 //
 // It writes cgroup v1, v2 and hybrids of both, with the names of the cgroupfs driver;
 // runtimes make the cgroups of containers below the one of the pod. Slices of systemd
@@ -15,8 +16,8 @@
 //
 // # What it is not for
 //
-// It does not enforce what the node reserves for the system, does not measure usage,
-// and puts no process anywhere.
+// It puts no process anywhere and evicts nobody: it tells what pods use (PodUsage,
+// PodsUsage, MachineUsage) and when their memory passes a mark (AwaitPodsMemory).
 //
 // # Safety
 //
