@@ -1,5 +1,7 @@
 package eviction
 
+import corev1 "k8s.io/api/core/v1"
+
 // Disks says which of a node's data share a file system. The zero value is one file
 // system for everything.
 type Disks int
@@ -39,19 +41,20 @@ func (d Disks) counted(s Signal) part {
 	return rootfs | logs | volumes
 }
 
-// frees says what can be removed for a signal without ending a pod.
-func (d Disks) frees(s Signal) (containers, images bool) {
-	if s.Condition() != "DiskPressure" {
-		return false, false
+// frees says what can be removed for a signal without ending a pod, in order.
+func (d Disks) frees(s Signal) []Freeable {
+	if s.Condition() != corev1.NodeDiskPressure {
+		return nil
 	}
 	nodefs := s == NodeFSAvailable || s == NodeFSInodesFree
 	imagefs := s == ImageFSAvailable || s == ImageFSInodesFree
-	switch d {
-	case ImagesApart:
-		return !nodefs, !nodefs
-	case ImagesSplit:
-		return !imagefs, imagefs
-	case OneDisk:
+	switch {
+	case d == ImagesApart && nodefs:
+		return nil
+	case d == ImagesSplit && imagefs:
+		return []Freeable{UnusedImages}
+	case d == ImagesSplit:
+		return []Freeable{DeadContainers}
 	}
-	return true, true
+	return []Freeable{DeadContainers, UnusedImages}
 }

@@ -51,6 +51,13 @@ func OverLimit(disks Disks, pod *corev1.Pod, usage Usage) (limit, message string
 	return "", ""
 }
 
+// Limited reports whether OverLimit can ever find a pod over a limit.
+func Limited(pod *corev1.Pod) bool {
+	return limitsStorage(pod) || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
+	})
+}
+
 // limitsStorage reports whether any container has a limit: most pods have none.
 func limitsStorage(pod *corev1.Pod) bool {
 	return slices.ContainsFunc([][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers}, func(list []corev1.Container) bool {

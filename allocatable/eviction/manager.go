@@ -14,14 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Node is what a Manager watches and acts upon.
-type Node interface {
-	// Measure says what is left on the node and what its pods use. It is called every
-	// Config.Interval, and after something was freed.
-	Measure(ctx context.Context) (Measurement, error)
-	// Free removes containers that have ended or images that no container uses. It
-	// returns when it is done.
-	Free(ctx context.Context, what Freeable) error
+// Meter measures a node and its pods.
+type Meter interface {
+	// Observe says what is left on the node. It is called each Config.Interval, and after
+	// something was freed.
+	Observe(ctx context.Context) (Observations, error)
+	// Usages says what some pods use. It is called only when one of them may have to be
+	// evicted, or has limits of its own. Pods that can't be measured are left out.
+	Usages(ctx context.Context, pods []*corev1.Pod) (Usages, error)
+}
+
+// Pods are the pods of a node.
+type Pods interface {
+	// Active returns those that have something running, in any order.
+	Active() []*corev1.Pod
 	// Evict ends a pod. It returns once it is certain that the pod will end, without
 	// waiting for that; the error says why the pod can't be ended.
 	Evict(ctx context.Context, e Eviction) error
@@ -29,12 +35,11 @@ type Node interface {
 	Gone(pod *corev1.Pod) bool
 }
 
-// Measurement is a node and its pods at one time.
-type Measurement struct {
-	Observations Observations
-	// Pods are those that have something running, in any order.
-	Pods   []*corev1.Pod
-	Usages Usages
+// Storage is what a node keeps beside its pods.
+type Storage interface {
+	// Free removes containers that have ended or images that no container uses. It
+	// returns when it is done.
+	Free(ctx context.Context, what Freeable) error
 }
 
 // Freeable is what a node can do without.
@@ -45,6 +50,16 @@ const (
 	DeadContainers Freeable = iota
 	UnusedImages
 )
+
+func (f Freeable) String() string {
+	switch f {
+	case DeadContainers:
+		return "dead containers"
+	case UnusedImages:
+		return "unused images"
+	}
+	return fmt.Sprintf("Freeable(%d)", int(f))
+}
 
 // Reason is the reason in the status of a pod that was evicted, and of the event.
 const Reason = "Evicted"
@@ -101,7 +116,9 @@ const (
 
 // Manager watches a node and evicts pods. Use New.
 type Manager struct {
-	node    Node
+	meter   Meter
+	pods    Pods
+	storage Storage
 	cfg     Config
 	tracker *Tracker                  // of Run's goroutine, like the next
 	ending  map[types.UID]*corev1.Pod // evicted and not gone yet
@@ -110,10 +127,10 @@ type Manager struct {
 	pressures []corev1.NodeConditionType
 }
 
-// New returns a Manager of a node that does nothing before Run.
-func New(node Node, cfg Config) (*Manager, error) {
-	if node == nil {
-		return nil, errors.New("eviction: node is nil")
+// New returns a Manager that does nothing before Run. All of its parts are required.
+func New(meter Meter, pods Pods, storage Storage, cfg Config) (*Manager, error) {
+	if meter == nil || pods == nil || storage == nil {
+		return nil, errors.New("eviction: a part is nil, want a Meter, the Pods and a Storage")
 	}
 	for name, d := range map[string]time.Duration{"transition": cfg.Transition, "interval": cfg.Interval, "max pod grace": cfg.MaxPodGrace} {
 		if d < 0 {
@@ -132,7 +149,7 @@ func New(node Node, cfg Config) (*Manager, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Manager{node: node, cfg: cfg, tracker: NewTracker(cfg.Thresholds, cfg.Transition), ending: map[types.UID]*corev1.Pod{}}, nil
+	return &Manager{meter: meter, pods: pods, storage: storage, cfg: cfg, tracker: NewTracker(cfg.Thresholds, cfg.Transition), ending: map[types.UID]*corev1.Pod{}}, nil
 }
 
 // Pressures returns the conditions of the node that hold, in order.
@@ -184,50 +201,55 @@ func (m *Manager) Run(ctx context.Context) error {
 // round measures once and does what follows. At most one pod is evicted for a
 // threshold, since what it frees shows only when it is gone.
 func (m *Manager) round(ctx context.Context) ([]*corev1.Pod, error) {
-	now, err := m.node.Measure(ctx)
+	left, err := m.meter.Observe(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("measure the node: %w", err)
 	}
-	now.Pods = m.stillUp(now.Pods)
-	verdict := m.tracker.Observe(time.Now(), now.Observations)
+	verdict := m.tracker.Observe(time.Now(), left)
 	m.mu.Lock()
 	m.pressures = verdict.Pressures
 	m.mu.Unlock()
-	if evicted, err := m.overLimits(ctx, now); len(evicted) > 0 || err != nil {
+	pods := m.stillUp()
+	if evicted, err := m.overLimits(ctx, pods); len(evicted) > 0 || err != nil {
 		return evicted, err
 	}
 	if len(verdict.Crossed) == 0 {
 		return nil, nil
 	}
 	t := verdict.Crossed[0]
-	available := now.Observations[t.Signal].Available
+	available := left[t.Signal].Available
 	m.cfg.Log.Warn("eviction threshold crossed", "signal", t.Signal, "threshold", t.Value, "available", &available)
 	m.cfg.OnThreshold(t)
 	freed, err := m.free(ctx, t.Signal)
 	if freed || err != nil {
 		return nil, err
 	}
-	return m.evictOne(ctx, t, now)
+	return m.evictOne(ctx, t, left[t.Signal], pods)
 }
 
 // stillUp returns the pods that nobody has evicted yet: one that hangs must not keep
 // others from being evicted after it.
-func (m *Manager) stillUp(pods []*corev1.Pod) []*corev1.Pod {
-	maps.DeleteFunc(m.ending, func(_ types.UID, pod *corev1.Pod) bool { return m.node.Gone(pod) })
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
+func (m *Manager) stillUp() []*corev1.Pod {
+	maps.DeleteFunc(m.ending, func(_ types.UID, pod *corev1.Pod) bool { return m.pods.Gone(pod) })
+	return slices.DeleteFunc(slices.Clone(m.pods.Active()), func(pod *corev1.Pod) bool {
 		_, ends := m.ending[pod.UID]
 		return ends
 	})
 }
 
 // overLimits evicts all pods that take more of the disk than they may.
-func (m *Manager) overLimits(ctx context.Context, now Measurement) (evicted []*corev1.Pod, failed error) {
-	if m.cfg.IgnoreLimits {
+func (m *Manager) overLimits(ctx context.Context, pods []*corev1.Pod) (evicted []*corev1.Pod, failed error) {
+	limited := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return IsCritical(pod) || !Limited(pod) })
+	if m.cfg.IgnoreLimits || len(limited) == 0 {
 		return nil, nil
 	}
-	for _, pod := range now.Pods {
-		usage, measured := now.Usages.of(pod)
-		if !measured || IsCritical(pod) {
+	usages, err := m.meter.Usages(ctx, limited)
+	if err != nil {
+		return nil, fmt.Errorf("measure pods with limits: %w", err)
+	}
+	for _, pod := range limited {
+		usage, measured := usages.of(pod)
+		if !measured {
 			continue
 		}
 		limit, message := OverLimit(m.cfg.Disks, pod, usage)
@@ -249,48 +271,41 @@ func (m *Manager) overLimits(ctx context.Context, now Measurement) (evicted []*c
 
 // free removes what belongs to no running pod, and reports whether that is enough.
 func (m *Manager) free(ctx context.Context, s Signal) (enough bool, err error) {
-	containers, images := m.cfg.Disks.frees(s)
-	if !containers && !images {
+	what := m.cfg.Disks.frees(s)
+	if len(what) == 0 {
 		return false, nil
 	}
-	if containers {
-		m.freed(DeadContainers, m.node.Free(ctx, DeadContainers))
+	for _, f := range what {
+		if err := m.storage.Free(ctx, f); err != nil {
+			m.cfg.Log.Error("could not free all that is not used", "what", f, "err", err)
+		}
 	}
-	if images {
-		m.freed(UnusedImages, m.node.Free(ctx, UnusedImages))
-	}
-	now, err := m.node.Measure(ctx)
+	left, err := m.meter.Observe(ctx)
 	if err != nil {
 		return false, fmt.Errorf("measure the node after freeing what is not used: %w", err)
 	}
-	return m.tracker.Resolved(now.Observations), nil
+	return m.tracker.Resolved(left), nil
 }
 
-func (m *Manager) freed(what Freeable, err error) {
-	name := map[Freeable]string{DeadContainers: "dead containers", UnusedImages: "unused images"}[what]
-	if err != nil {
-		m.cfg.Log.Error("could not free all that is not used", "what", name, "err", err)
-		return
-	}
-	m.cfg.Log.Info("freed what is not used", "what", name)
-}
-
-// evictOne evicts the first pod that can be.
-func (m *Manager) evictOne(ctx context.Context, t Threshold, now Measurement) ([]*corev1.Pod, error) {
-	var failed error
-	for _, pod := range Rank(t.Signal, m.cfg.Disks, now.Pods, now.Usages) {
+// evictOne evicts the first pod that can be. Pods are evicted unmeasured if they must.
+func (m *Manager) evictOne(ctx context.Context, t Threshold, left Observation, pods []*corev1.Pod) ([]*corev1.Pod, error) {
+	usages, failed := m.meter.Usages(ctx, pods)
+	for _, pod := range Rank(t.Signal, m.cfg.Disks, pods, usages) {
 		if IsCritical(pod) {
 			continue
 		}
 		e := Eviction{Pod: pod, Cause: string(t.Signal), Grace: m.grace(t, pod), Disrupted: true}
 		var used *Usage
-		if usage, ok := now.Usages.of(pod); ok {
+		if usage, ok := usages.of(pod); ok {
 			used = &usage
 		}
-		e.Message, e.Annotations = Message(t, now.Observations[t.Signal], pod, used)
+		e.Message, e.Annotations = Message(t, left, pod, used)
 		if err := m.evict(ctx, e); err != nil {
 			failed = errors.Join(failed, err)
 			continue
+		}
+		if failed != nil {
+			m.cfg.Log.Error("not the first choice was evicted", "err", failed)
 		}
 		return []*corev1.Pod{pod}, nil
 	}
@@ -301,7 +316,7 @@ func (m *Manager) evictOne(ctx context.Context, t Threshold, now Measurement) ([
 }
 
 func (m *Manager) evict(ctx context.Context, e Eviction) error {
-	if err := m.node.Evict(ctx, e); err != nil {
+	if err := m.pods.Evict(ctx, e); err != nil {
 		return fmt.Errorf("evict pod %s/%s: %w", e.Pod.Namespace, e.Pod.Name, err)
 	}
 	m.ending[e.Pod.UID] = e.Pod
@@ -327,7 +342,7 @@ func (m *Manager) await(ctx context.Context, pods []*corev1.Pod) {
 	defer late.Stop()
 	tick := time.NewTicker(goneEvery)
 	defer tick.Stop()
-	for slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !m.node.Gone(pod) }) {
+	for slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !m.pods.Gone(pod) }) {
 		select {
 		case <-ctx.Done():
 			return

@@ -29,7 +29,8 @@ type node struct {
 	pods     []*corev1.Pod
 	usages   eviction.Usages
 	ends     map[string]time.Time
-	fails    map[string]error // by pod, or "measure"
+	fails    map[string]error // by pod, or "observe", "usages"
+	measured int              // calls of Usages
 	story    []string
 }
 
@@ -46,31 +47,48 @@ func (n *node) tell(format string, args ...any) {
 	n.story = append(n.story, fmt.Sprintf("%s ", time.Since(n.began))+fmt.Sprintf(format, args...))
 }
 
-func (n *node) Measure(context.Context) (eviction.Measurement, error) {
+func (n *node) Observe(context.Context) (eviction.Observations, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.fails["measure"]; err != nil {
-		return eviction.Measurement{}, err
+	if err := n.fails["observe"]; err != nil {
+		return nil, err
 	}
 	used := n.garbage
-	m := eviction.Measurement{Usages: n.usages}
-	for _, pod := range n.pods {
-		if end, ok := n.ends[pod.Name]; ok && !time.Now().Before(end) {
-			continue
-		}
+	for _, pod := range n.up() {
 		used += n.usages[pod.Name].Memory
-		m.Pods = append(m.Pods, pod)
 	}
 	available := resource.NewQuantity(n.capacity-used, resource.BinarySI)
 	o := eviction.Observation{Available: *available, Capacity: *resource.NewQuantity(n.capacity, resource.BinarySI), Time: time.Now()}
-	m.Observations = eviction.Observations{eviction.MemoryAvailable: o, eviction.NodeFSAvailable: o}
-	return m, nil
+	return eviction.Observations{eviction.MemoryAvailable: o, eviction.NodeFSAvailable: o}, nil
+}
+
+func (n *node) Usages(context.Context, []*corev1.Pod) (eviction.Usages, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.measured++
+	if err := n.fails["usages"]; err != nil {
+		return nil, err
+	}
+	return n.usages, nil
+}
+
+func (n *node) Active() []*corev1.Pod {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.up()
+}
+
+func (n *node) up() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(n.pods), func(pod *corev1.Pod) bool {
+		end, ok := n.ends[pod.Name]
+		return ok && !time.Now().Before(end)
+	})
 }
 
 func (n *node) Free(_ context.Context, what eviction.Freeable) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.tell("free %d", what)
+	n.tell("free %s", what)
 	if what == eviction.UnusedImages {
 		n.garbage = 0
 		return errors.New("one image is in use after all")
@@ -106,7 +124,7 @@ func (n *node) told() []string {
 // watch runs a Manager for some time and returns it.
 func watch(t *testing.T, n *node, cfg eviction.Config, d time.Duration) *eviction.Manager {
 	t.Helper()
-	m, err := eviction.New(n, cfg)
+	m, err := eviction.New(n, n, n, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +169,8 @@ func TestManagerFreesWhatNobodyUsesFirst(t *testing.T) {
 		garbage int64
 		want    []string
 	}{
-		{name: "enough", garbage: 400 * mi, want: []string{"0s free 0", "0s free 1"}},
-		{name: "not enough", garbage: 30 * mi, want: []string{"0s free 0", "0s free 1", "0s evict web for nodefs.available within 1s, disrupted true"}},
+		{name: "enough", garbage: 400 * mi, want: []string{"0s free dead containers", "0s free unused images"}},
+		{name: "not enough", garbage: 30 * mi, want: []string{"0s free dead containers", "0s free unused images", "0s evict web for nodefs.available within 1s, disrupted true"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -191,17 +209,35 @@ func TestManagerGoesOnWhenSomethingFails(t *testing.T) {
 		n.run(podOf("stubborn", 0, ""), 600*mi)
 		n.run(podOf("other", 0, ""), 390*mi)
 		n.fails["stubborn"] = errors.New("no such pod")
-		n.fails["measure"] = errors.New("no such file")
+		n.fails["observe"] = errors.New("no such file")
 		go func() {
 			<-time.After(15 * time.Second)
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			delete(n.fails, "measure")
+			delete(n.fails, "observe")
 		}()
 		watch(t, n, eviction.Config{Thresholds: []eviction.Threshold{hard(t, eviction.MemoryAvailable, "100Mi")}}, 29*time.Second)
 		want := []string{"20s can't evict stubborn", "20s evict other for memory.available within 1s, disrupted true"}
 		if diff := cmp.Diff(want, n.told()); diff != "" {
 			t.Errorf("what happened (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPodsAreMeasuredOnlyWhenOneHasToBeChosen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(1000 * mi)
+		n.run(podOf("web", 0, ""), 500*mi)
+		cfg := eviction.Config{Thresholds: []eviction.Threshold{hard(t, eviction.MemoryAvailable, "100Mi")}}
+		watch(t, n, cfg, time.Minute)
+		if n.measured > 0 {
+			t.Errorf("pods were measured %d times on a node that has enough", n.measured)
+		}
+		n.run(podOf("hog", 0, ""), 490*mi)
+		n.fails["usages"] = errors.New("the runtime is down")
+		watch(t, n, cfg, time.Second)
+		if diff := cmp.Diff([]string{"1m0s evict web for memory.available within 1s, disrupted true"}, n.told()); diff != "" {
+			t.Errorf("what happened when nothing could be measured (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -253,11 +289,12 @@ func TestWakeMeasuresAtOnce(t *testing.T) {
 }
 
 func TestNewNamesWhatIsWrong(t *testing.T) {
-	if _, err := eviction.New(nil, eviction.Config{}); err == nil {
-		t.Error("a Manager of no node was made")
+	n := newNode(1)
+	if _, err := eviction.New(n, nil, n, eviction.Config{}); err == nil {
+		t.Error("a Manager of no pods was made")
 	}
 	for _, cfg := range []eviction.Config{{Transition: -1}, {Interval: -1}, {MaxPodGrace: -1}} {
-		if _, err := eviction.New(newNode(1), cfg); err == nil {
+		if _, err := eviction.New(n, n, n, cfg); err == nil {
 			t.Errorf("%+v was taken", cfg)
 		}
 	}
