@@ -48,6 +48,8 @@ var rules = Rules{
 		"podworker/userns":              4,
 		"podworker/volume":              68,
 		"podworker/volume/atomicwriter": 0,
+		"podworker/volume/csi":          180,
+		"podworker/volume/csi/csitest":  118,
 		"podworker/volume/tokens":       66,
 		"podworker/podspec":             175,
 		"podworker/podstatus":           65,

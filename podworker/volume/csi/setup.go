@@ -1,0 +1,150 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/volume"
+)
+
+// lookAgain is how often a volume that may have to be published again or to grow is
+// looked at, about: as often as the kubelet syncs a pod.
+const lookAgain = time.Minute
+
+// SetUp makes a volume usable for a pod: it waits until it is attached, and has the
+// driver stage and publish it. A driver that is not registered is an error, as it may
+// come at any time. What is done already is not done again, but for what the driver
+// wants to be told again and again, and for a volume that grew.
+func (p *Provider) SetUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (volume.Mounted, error) {
+	w, err := p.resolve(ctx, pod, v)
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	d, err := p.drivers.get(w.id.driver)
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	r, err := p.rules.of(ctx, w.id.driver)
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	if err := r.allows(w.id.driver, w.lifecycle); err != nil {
+		return volume.Mounted{}, err
+	}
+	attach := r.attach && w.claim != nil
+	s := p.volumes.use(&w, attach)
+	o := operation{p: p, w: &w, d: d, r: r, s: s}
+	if attach {
+		if o.attached, err = p.waitAttached(ctx, w.id); err != nil {
+			return volume.Mounted{}, err
+		}
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return volume.Mounted{}, fmt.Errorf("volume %s: %w", w.id, err)
+	}
+	defer unlock()
+	return o.run(ctx)
+}
+
+// resolve reads what a pod wants of a volume.
+func (p *Provider) resolve(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (wanted, error) {
+	if v.CSI != nil {
+		return fromPod(pod, v)
+	}
+	name, own := claimName(pod, v)
+	failed := func(err error) (wanted, error) {
+		return wanted{}, fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, name, err)
+	}
+	claim, err := p.cfg.API.Claims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return failed(fmt.Errorf("failed to fetch PVC from API server: %w", err))
+	}
+	if err := checkClaim(pod, claim, own); err != nil {
+		return failed(err)
+	}
+	pv, err := p.cfg.API.Volumes.Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil {
+		return failed(fmt.Errorf("failed to fetch PV %s from API server: %w", claim.Spec.VolumeName, err))
+	}
+	if err := checkVolume(pv, claim); err != nil {
+		return failed(err)
+	}
+	w, err := fromClaim(pod, v, claim, pv)
+	if err != nil {
+		return failed(err)
+	}
+	return w, nil
+}
+
+// operation is setting up a volume, with the turn of the volume held.
+type operation struct {
+	p *Provider
+	w *wanted
+	d *driver
+	r rules
+	s *state
+	// attached is what the attacher of the driver tells its node service.
+	attached map[string]string
+}
+
+func (o *operation) run(ctx context.Context) (volume.Mounted, error) {
+	here := place{o.w.pod.UID, o.w.spec}
+	staged, err := o.stage(ctx)
+	if err != nil {
+		return volume.Mounted{}, err
+	}
+	var tokens time.Time
+	if before := o.s.published[here]; !before || o.r.republish {
+		if tokens, err = o.publish(ctx, staged); err != nil {
+			return volume.Mounted{}, err
+		}
+		if err := o.after(ctx, before); err != nil {
+			return volume.Mounted{}, err
+		}
+		o.s.published[here] = true
+	}
+	o.expand(ctx, staged)
+	return o.mounted(tokens), nil
+}
+
+// after does what is left to do after a volume was published.
+func (o *operation) after(ctx context.Context, before bool) error {
+	if o.w.block {
+		return o.checkDevice()
+	}
+	owner := o.w.ownership(o.r, o.d.can)
+	if owner == nil || before {
+		return nil
+	}
+	if err := o.p.host.own(ctx, o.target(), *owner); err != nil {
+		return fmt.Errorf("applyFSGroup failed for vol %s: %w", o.w.id.handle, err)
+	}
+	return nil
+}
+
+// target is where the driver publishes the volume to the pod.
+func (o *operation) target() string {
+	if o.w.block {
+		return o.p.paths.blockTarget(o.w.pod.UID, o.w.spec)
+	}
+	return o.p.paths.target(o.w.pod.UID, o.w.spec)
+}
+
+// mounted is what containers get. tokens is when the tokens that the driver was given
+// have to be renewed.
+func (o *operation) mounted(tokens time.Time) volume.Mounted {
+	m := volume.Mounted{Path: o.target(), Block: o.w.block, ReadOnly: o.w.readOnly, Relabel: !o.w.block && !o.w.readOnly}
+	if o.r.republish || o.grows() {
+		m.RefreshAt = time.Now().Add(lookAgain + rand.N(lookAgain/10))
+	}
+	if !tokens.IsZero() && o.r.republish && tokens.Before(m.RefreshAt) {
+		m.RefreshAt = tokens
+	}
+	return m
+}

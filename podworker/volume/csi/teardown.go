@@ -1,0 +1,292 @@
+package csi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	csiapi "github.com/container-storage-interface/spec/lib/go/csi"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// published is a volume of a pod that is found on disk.
+type published struct {
+	uid   types.UID
+	spec  string
+	block bool
+}
+
+// TearDown has the drivers unpublish all volumes of a pod, by the records on disk, and
+// removes what is left. Volumes that no other pod uses are unstaged by Run afterwards.
+// What is still mounted is left alone, and is an error.
+func (p *Provider) TearDown(ctx context.Context, uid types.UID) error {
+	if !segment(string(uid)) {
+		return fmt.Errorf("%q cannot be the UID of a pod", uid)
+	}
+	all, err := p.ofPod(uid)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(all))
+	kept := make([]volumeID, len(all))
+	var each sync.WaitGroup
+	for i, v := range all {
+		each.Go(func() { kept[i], errs[i] = p.unpublish(ctx, v) })
+	}
+	each.Wait()
+	keep := map[volumeID]bool{}
+	for i, err := range errs {
+		if err != nil {
+			keep[kept[i]] = true
+		}
+	}
+	if !keep[volumeID{}] { // else something is left of a volume that is not known
+		p.volumes.release(uid, keep)
+		p.sweepSoon()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return errors.Join(remove(p.paths.volumes(uid)), remove(p.paths.devices(uid)))
+}
+
+// ofPod returns what there is of a pod.
+func (p *Provider) ofPod(uid types.UID) ([]published, error) {
+	mounts, err := names(p.paths.volumes(uid))
+	if err != nil {
+		return nil, err
+	}
+	devices, err := names(p.paths.devices(uid))
+	if err != nil {
+		return nil, err
+	}
+	var all []published
+	for _, n := range mounts {
+		all = append(all, published{uid: uid, spec: n})
+	}
+	for _, n := range devices {
+		all = append(all, published{uid: uid, spec: n, block: true})
+	}
+	return all, nil
+}
+
+// names lists a directory; one that does not exist is empty.
+func names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	out := make([]string, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out, nil
+}
+
+// recordDir is where the record of a volume of a pod is.
+func (p *Provider) recordDir(v published) string {
+	if v.block {
+		return p.paths.blockData(v.spec)
+	}
+	return filepath.Join(p.paths.volumes(v.uid), v.spec)
+}
+
+// targetOf is where a volume is published to its pod.
+func (p *Provider) targetOf(v published) string {
+	if v.block {
+		return p.paths.blockTarget(v.uid, v.spec)
+	}
+	return p.paths.target(v.uid, v.spec)
+}
+
+// unpublish undoes one volume of a pod. It returns which volume that is, where it is
+// known.
+func (p *Provider) unpublish(ctx context.Context, v published) (volumeID, error) {
+	r, err := readRecord(p.recordDir(v))
+	if errors.Is(err, fs.ErrNotExist) {
+		return volumeID{}, p.removeUnknown(v)
+	}
+	if err != nil {
+		return volumeID{}, fmt.Errorf("volume %s of pod %s: %w; the driver that has it is not known, undo it and remove the file", v.spec, v.uid, err)
+	}
+	id := r.id()
+	d, err := p.drivers.get(id.driver)
+	if err != nil {
+		return id, fmt.Errorf("volume %s of pod %s: %w", v.spec, v.uid, err)
+	}
+	s := p.volumes.get(id)
+	if s == nil {
+		s = p.volumes.found(r, v.uid, v.block, v.spec)
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return id, fmt.Errorf("volume %s of pod %s: %w", v.spec, v.uid, err)
+	}
+	defer unlock()
+	delete(s.published, place{v.uid, v.spec})
+	target := p.targetOf(v)
+	err = d.call(ctx, "NodeUnpublishVolume", id.handle, func(ctx context.Context, c csiapi.NodeClient) error {
+		_, err := c.NodeUnpublishVolume(ctx, &csiapi.NodeUnpublishVolumeRequest{VolumeId: id.handle, TargetPath: target})
+		return err
+	})
+	if err != nil {
+		return id, fmt.Errorf("volume %s of pod %s: %w", v.spec, v.uid, err)
+	}
+	return id, p.removePublished(ctx, v)
+}
+
+// removePublished removes what a driver leaves after it has unpublished a volume.
+func (p *Provider) removePublished(ctx context.Context, v published) error {
+	if v.block {
+		if err := p.unmap(ctx, v); err != nil {
+			return err
+		}
+		return p.removeLink(v.uid, v.spec)
+	}
+	target := p.targetOf(v)
+	on, err := p.host.mounted(target)
+	switch {
+	case err != nil:
+		return err
+	case on:
+		return fmt.Errorf("volume %s of pod %s: %s is still mounted after the driver said that it is not published", v.spec, v.uid, target)
+	}
+	return p.removeTarget(target)
+}
+
+// unmap undoes what the kubelet makes of a block device beside the link of the pod: a
+// bind mount that holds it. It is not the driver's.
+func (p *Provider) unmap(ctx context.Context, v published) error {
+	held := filepath.Join(p.paths.block(v.spec), "dev", string(v.uid))
+	if err := p.host.unmount(ctx, held); err != nil {
+		return err
+	}
+	return remove(held)
+}
+
+// removeUnknown removes a directory without a record: the agent died before it wrote it,
+// or after it removed it. What is mounted there, or what else is in it, is nobody's.
+func (p *Provider) removeUnknown(v published) error {
+	if v.block {
+		return p.removeLink(v.uid, v.spec)
+	}
+	target := p.targetOf(v)
+	on, err := p.host.mounted(target)
+	switch {
+	case err != nil:
+		return err
+	case on:
+		return fmt.Errorf("volume %s of pod %s: %s is mounted and has no %s, so that the driver that has it is not known: undo it", v.spec, v.uid, target, recordFile)
+	}
+	return p.removeTarget(target)
+}
+
+const (
+	// Volumes that could not be unstaged are tried again after sweepPause, twice as long
+	// each time, up to lastSweepPause.
+	sweepPause     = time.Second
+	lastSweepPause = 2 * time.Minute
+)
+
+// sweep has volumes unstaged that no pod uses, until ctx ends.
+func (p *Provider) sweep(ctx context.Context) {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	pause, told := sweepPause, ""
+	for {
+		select {
+		case <-p.wake: // a pod has gone, or a driver has come
+			pause = sweepPause
+		case <-again.C: // something failed before
+		case <-ctx.Done():
+			return
+		}
+		again.Stop()
+		err := p.unstageUnused(ctx)
+		if err == nil {
+			told = ""
+			continue
+		}
+		if text := err.Error(); text != told && ctx.Err() == nil {
+			p.log.Warn("volumes that no pod uses are not unstaged, it is tried again", "in", pause, "err", err)
+			told = text
+		}
+		again.Reset(pause)
+		pause = min(2*pause, lastSweepPause)
+	}
+}
+
+// unstageUnused unstages all volumes that no pod uses, at the same time.
+func (p *Provider) unstageUnused(ctx context.Context) error {
+	if err := p.unreadable(); err != nil {
+		return err
+	}
+	ids := p.volumes.unused()
+	errs := make([]error, len(ids))
+	var each sync.WaitGroup
+	for i, id := range ids {
+		each.Go(func() { errs[i] = p.unstage(ctx, id) })
+	}
+	each.Wait()
+	return errors.Join(errs...)
+}
+
+// unstage undoes the staging of a volume, unless a pod came for it.
+func (p *Provider) unstage(ctx context.Context, id volumeID) error {
+	s := p.volumes.get(id)
+	if s == nil {
+		return nil
+	}
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return fmt.Errorf("volume %s: %w", id, err)
+	}
+	defer unlock()
+	block, spec, unused := p.volumes.staging(s)
+	if !unused {
+		return nil
+	}
+	if err := p.unstageCall(ctx, id, block, spec); err != nil {
+		return err
+	}
+	s.staged = false
+	p.volumes.forget(id)
+	p.cfg.InUseChanged()
+	return nil
+}
+
+func (p *Provider) unstageCall(ctx context.Context, id volumeID, block bool, spec string) error {
+	place, dir := p.paths.staging(id), filepath.Dir(p.paths.staging(id))
+	if block {
+		place, dir = p.paths.blockStaging(spec), p.paths.blockData(spec)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
+		return p.removeStaging(id, block, spec) // it was never staged
+	}
+	d, err := p.drivers.get(id.driver)
+	if err != nil {
+		return fmt.Errorf("volume %s: %w", id, err)
+	}
+	if d.can.stage {
+		err = d.call(ctx, "NodeUnstageVolume", id.handle, func(ctx context.Context, c csiapi.NodeClient) error {
+			_, err := c.NodeUnstageVolume(ctx, &csiapi.NodeUnstageVolumeRequest{VolumeId: id.handle, StagingTargetPath: place})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	on, err := p.host.mounted(place)
+	switch {
+	case err != nil:
+		return err
+	case on:
+		return fmt.Errorf("volume %s: %s is still mounted after the driver said that it is not staged", id, place)
+	}
+	return p.removeStaging(id, block, spec)
+}
