@@ -31,9 +31,9 @@ func hostPath(source *corev1.HostPathVolumeSource) (Mounted, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		switch *source.Type {
 		case corev1.HostPathDirectoryOrCreate:
-			return mounted, makeHostDir(source.Path)
+			return mounted, notMade(source.Path, makeHostDir(source.Path))
 		case corev1.HostPathFileOrCreate:
-			return mounted, makeHostFile(source.Path)
+			return mounted, notMade(source.Path, makeHostFile(source.Path))
 		}
 	}
 	if err != nil {
@@ -43,6 +43,13 @@ func hostPath(source *corev1.HostPathVolumeSource) (Mounted, error) {
 		return Mounted{}, fmt.Errorf("hostPath type check failed: %s is not a %s", source.Path, kind)
 	}
 	return mounted, nil
+}
+
+func notMade(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("hostPath type check failed: %s does not exist and cannot be made: %w", path, err)
 }
 
 func makeHostDir(path string) error {

@@ -200,15 +200,18 @@ func setUp(tb testing.TB, m *volume.Manager, p *corev1.Pod) map[string]string {
 	return paths
 }
 
-// attempt is the error of one short SetUp that is not to succeed.
-func attempt(tb testing.TB, m *volume.Manager, p *corev1.Pod) error {
+// attempt is the error of a SetUp that is not to succeed, once it says why.
+func attempt(tb testing.TB, m *volume.Manager, p *corev1.Pod) (err error) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 200*time.Millisecond)
-	defer cancel()
-	mounted, err := m.SetUp(ctx, p)
-	if err == nil {
-		tb.Errorf("volumes are %v, want an error", mounted)
-	}
+	eventually(tb, "a volume of "+p.Name+" fails", func() bool {
+		ctx, cancel := context.WithTimeout(tb.Context(), 50*time.Millisecond)
+		defer cancel()
+		var mounted map[string]volume.Mounted
+		if mounted, err = m.SetUp(ctx, p); err == nil {
+			tb.Fatalf("volumes are %v, want an error", mounted)
+		}
+		return !strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error())
+	})
 	return err
 }
 
