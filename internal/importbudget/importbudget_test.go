@@ -65,6 +65,7 @@ var rules = Rules{
 		"allocatable/config":            150,
 		"allocatable/cgroups":           80,
 		"allocatable/eviction":          66,
+		"allocatable/eviction/gauge":    80,
 		"proxier":                       66,
 		"proxier/nftables":              86,
 		"proxier/source":                70,

@@ -1,0 +1,11 @@
+//go:build linux
+
+package gauge_test
+
+import (
+	"testing"
+
+	"github.com/nodekit-go/nodekit/internal/readmetest"
+)
+
+func TestReadmeShowsTheExample(t *testing.T) { readmetest.ShowsExample(t) }
