@@ -64,7 +64,7 @@ type Pool struct {
 	todo   []effect
 	behind time.Time
 	// cancels has the cancel function of each call that is out.
-	cancels map[types.UID]context.CancelFunc
+	cancels map[types.UID]context.CancelCauseFunc
 	// changed is closed at the next step; nil while nobody waits.
 	changed chan struct{}
 	// ran is true once Run was called, over once it returned.
@@ -90,7 +90,7 @@ func newWith(s Syncer, cfg Config, jitter func(time.Duration) time.Duration) (*P
 		log:     cfg.Log,
 		poke:    make(chan struct{}, 1),
 		machine: newMachine(cfg.Resync, cfg.Backoff, jitter),
-		cancels: map[types.UID]context.CancelFunc{},
+		cancels: map[types.UID]context.CancelCauseFunc{},
 	}, nil
 }
 
@@ -329,12 +329,12 @@ func (p *Pool) untilNext() time.Duration {
 func (p *Pool) do(ctx context.Context, calls *sync.WaitGroup, e effect) {
 	switch e := e.(type) {
 	case call:
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := context.WithCancelCause(ctx)
 		p.mu.Lock()
 		p.cancels[e.uid] = cancel
 		p.mu.Unlock()
 		calls.Go(func() {
-			defer cancel()
+			defer cancel(nil)
 			p.call(ctx, e)
 		})
 	case cancel:
@@ -342,7 +342,7 @@ func (p *Pool) do(ctx context.Context, calls *sync.WaitGroup, e effect) {
 		stop := p.cancels[e.uid]
 		p.mu.Unlock()
 		if stop != nil {
-			stop()
+			stop(ErrInterrupted)
 		}
 	case moved:
 		p.podLog(e.pod).Debug("pod phase changed", "from", e.from.String(), "to", e.to.String())

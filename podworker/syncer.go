@@ -2,6 +2,7 @@ package podworker
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,11 +29,18 @@ type Syncer interface {
 	Sync(ctx context.Context, pod *corev1.Pod) (Outcome, error)
 	// SyncTerminating stops the pod. It returns nil only when every container of
 	// the pod has stopped. Its context is cancelled when the grace period has
-	// shrunk; it is then called again with the shorter one.
+	// shrunk; it is then called again with the shorter one. The cause is
+	// [ErrInterrupted], as for a Sync whose pod has to terminate.
 	SyncTerminating(ctx context.Context, pod *corev1.Pod, t Termination) error
 	// SyncTerminated cleans up what a stopped pod left behind.
 	SyncTerminated(ctx context.Context, pod *corev1.Pod) error
 }
+
+// ErrInterrupted is the cause, see [context.Cause], of the cancelled context of a call
+// that the Pool makes room for another one with: the pod has to terminate, or has less
+// time to. That one comes as soon as this one has returned. A context that is cancelled
+// since Run ends has another cause.
+var ErrInterrupted = errors.New("podworker: another call for the pod is due")
 
 // Outcome is what a Sync without error found. The zero value means: all well,
 // look again at the usual resync.

@@ -75,14 +75,18 @@ func startable(starts []Start, stuck map[string]bool) []Start {
 func (s *Syncer) remove(ctx context.Context, pod *corev1.Pod, r *record, a *Actions) []error {
 	var errs []error
 	for _, d := range a.RemoveContainers {
-		if err := s.removeContainer(ctx, s.cfg.Node.LogDir(pod), d); err != nil {
+		var err error
+		if d.Backoff > 0 {
+			err = s.keepStep(pod, r, d.Name, d.Backoff)
+		}
+		if err == nil {
+			err = s.removeContainer(ctx, s.cfg.Node.LogDir(pod), d)
+		}
+		if err != nil {
 			errs = append(errs, err)
 			if a.RestartAll {
 				return errs // those that asked for it go last
 			}
-		}
-		if d.Backoff > 0 {
-			r.setStep(d.Name, d.Backoff)
 		}
 	}
 	for _, id := range a.RemoveSandboxes {

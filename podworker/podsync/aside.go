@@ -6,6 +6,9 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
 // crew are those that start containers of one pod at the same time: one, and another
@@ -17,19 +20,25 @@ type crew struct {
 
 	// mu guards the fields below, and the back-off of pulls in the record of the pod.
 	mu sync.Mutex
-	// members is how many there are, fetching how many of them wait for images.
+	// members is how many there are, fetching how many of them wait for images or for a
+	// container to end.
 	members, fetching int
 	// claims counts the containers that somebody set out to start.
 	claims int
 	// out has the containers somebody is about to start. Those in taken were started by
 	// another than the first, who leaves them alone. Those in failed are not tried again.
 	out, taken, failed map[string]bool
-	errs               []error
-	bug                error
+	// stopped has the containers somebody stops, by id.
+	stopped map[string]bool
+	errs    []error
+	bug     error
 }
 
 func newCrew() *crew {
-	return &crew{idle: make(chan struct{}), members: 1, out: map[string]bool{}, taken: map[string]bool{}, failed: map[string]bool{}}
+	return &crew{
+		idle: make(chan struct{}), members: 1,
+		out: map[string]bool{}, taken: map[string]bool{}, failed: map[string]bool{}, stopped: map[string]bool{},
+	}
 }
 
 // blocked reports whether everybody waits for images, and how many claims there were.
@@ -79,6 +88,30 @@ func (c *crew) join(starts []Start, claims int) []Start {
 	return free
 }
 
+// stop lets another one stop a container unless somebody does.
+func (c *crew) stop(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.members == 0 || c.stopped[id] {
+		return false
+	}
+	c.stopped[id] = true
+	c.members++
+	c.fetching++
+	return true
+}
+
+// stops says how that went.
+func (c *crew) stops(err error) {
+	c.mu.Lock()
+	c.fetching--
+	if err != nil {
+		c.errs = append(c.errs, err)
+	}
+	c.mu.Unlock()
+	c.leave(nil)
+}
+
 // settle says how the start of a container went.
 func (c *crew) settle(name string, err error) {
 	c.mu.Lock()
@@ -121,7 +154,8 @@ func (b *batch) startTogether(ctx context.Context, starts []Start) []error {
 	return b.crew.errs
 }
 
-// help starts what can be started while everybody waits for images.
+// help does what does not wait for images while everybody else does: it stops containers
+// whose probes fail, and starts what can be started.
 func (b *batch) help(ctx context.Context) {
 	claims, all := b.crew.blocked()
 	if !all || ctx.Err() != nil {
@@ -135,6 +169,7 @@ func (b *batch) help(ctx context.Context) {
 	if actions.KillPod || actions.NewSandbox || actions.RestartAll || actions.SandboxID != b.sandboxID {
 		return
 	}
+	b.stopFailed(ctx, seen, actions.Stop)
 	starts := b.crew.join(actions.Start, claims)
 	if len(starts) == 0 {
 		return
@@ -144,4 +179,21 @@ func (b *batch) help(ctx context.Context) {
 		defer func() { b.crew.leave(recover()) }()
 		other.startAll(ctx, starts)
 	}()
+}
+
+// stopFailed stops the containers whose probes have failed.
+func (b *batch) stopFailed(ctx context.Context, seen *podstatus.Observed, stops []Stop) {
+	for _, stop := range stops {
+		if !stop.Failed || !b.crew.stop(stop.ID) {
+			continue
+		}
+		st := stopper{syncer: b.syncer, pod: b.pod, record: b.record, seen: seen, left: func(stop *Stop) time.Duration { return stopGrace(b.pod, stop) }}
+		go func() {
+			err := st.one(ctx, &stop)
+			if err != nil {
+				err = fmt.Errorf("stop container %s of pod %s/%s: %w", stop.Name, b.pod.Namespace, b.pod.Name, err)
+			}
+			b.crew.stops(err)
+		}()
+	}
 }

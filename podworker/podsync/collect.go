@@ -36,7 +36,7 @@ func (p *planner) superfluous(c *podstatus.Instance) bool {
 		return newest != c || c.SandboxID != p.out.SandboxID || p.givenUp(c)
 	case podstatus.StateExited:
 	}
-	return newest != c && p.deadAfter(c) >= max(p.in.KeepDead, 1)
+	return newest != c && p.deadAfter(c) >= max(p.in.KeepDead, 1) && p.in.Now.Sub(c.CreatedAt) >= p.in.DeadAge
 }
 
 // givenUp reports whether a created container is being replaced.

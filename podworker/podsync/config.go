@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,11 @@ type Limits struct {
 	// DeadPerContainer is how many dead runs of each container are kept for their logs;
 	// 0: one, as in the kubelet.
 	DeadPerContainer int
+	// Dead is how many dead containers are kept of all pods together, as far as
+	// [Syncer.Thin] may remove them; 0: no limit, negative: none.
+	Dead int
+	// DeadAge is how old a run is before it is removed for being one too many; 0: any.
+	DeadAge time.Duration
 }
 
 // Parts are those who do what a Syncer does not do by itself. All may be nil.
@@ -98,8 +104,8 @@ func (c *Config) validate() error {
 	switch {
 	case c.Node.Instance == "":
 		return errors.New("Config.Node.Instance is empty, want the id of this agent")
-	case c.Limits.Starts < 0, c.Limits.DeadPerContainer < 0:
-		return fmt.Errorf("Config.Limits is %+v, want no negative numbers", c.Limits)
+	case c.Limits.Starts < 0, c.Limits.DeadPerContainer < 0, c.Limits.DeadAge < 0:
+		return fmt.Errorf("Config.Limits is %+v, want no negative Starts, DeadPerContainer or DeadAge", c.Limits)
 	case c.MaxBackoff < 0, c.MaxBackoff > maxBackoff:
 		return fmt.Errorf("Config.MaxBackoff is %s, want at most %s", c.MaxBackoff, maxBackoff)
 	case c.Node.Root != "" && !filepath.IsAbs(c.Node.Root), c.Node.Logs != "" && !filepath.IsAbs(c.Node.Logs):
@@ -118,6 +124,8 @@ type Syncer struct {
 	disk       disk
 
 	// mu guards pods, never the records in it.
+	// keepDead is how many dead runs of each container stay; Thin makes it smaller.
+	keepDead atomic.Int64
 	mu   sync.Mutex
 	pods map[types.UID]*record
 }
@@ -151,6 +159,7 @@ func newWith(rt Runtime, cfg Config, d disk) (*Syncer, error) {
 	s.conditions, _ = rt.(conditions)
 	return s, nil
 }
+	s.keepDead.Store(int64(max(cfg.Limits.DeadPerContainer, 1)))
 
 // can returns what is done for pods by the Syncer and by those it was given.
 func (c *Config) can() podspec.Ability {

@@ -55,7 +55,7 @@ func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
 	if !isPathElement(uid) {
 		return fmt.Errorf("forget pod %q: not a UID", uid)
 	}
-	seen, err := s.observe(ctx, uid, rough)
+	seen, err := s.observeStopped(ctx, uid)
 	if err != nil {
 		return fmt.Errorf("forget pod %s: %w", uid, err)
 	}

@@ -28,6 +28,8 @@ type hook struct {
 	// ip is the address of the pod.
 	ip    string
 	ports []corev1.ContainerPort
+	// ended is closed when the container is seen to have ended; nil: nobody looks.
+	ended <-chan struct{}
 }
 
 // run carries a handler out and returns when it has ended or ctx has.
@@ -39,18 +41,22 @@ func (h *hook) run(ctx context.Context, handler *corev1.LifecycleHandler) error 
 	case handler.HTTPGet != nil:
 		return h.get(ctx, handler.HTTPGet)
 	case handler.Sleep != nil:
-		return sleep(ctx, period(handler.Sleep.Seconds))
+		return h.sleep(ctx, period(handler.Sleep.Seconds))
 	case handler.TCPSocket != nil:
 		return errors.New("tcpSocket is not a handler of hooks")
 	}
 	return errors.New("the hook has no handler")
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for a time, or until there is nothing left to wait for: the end of the
+// container.
+func (h *hook) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-h.ended:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -2,7 +2,6 @@ package podsync
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"sync"
@@ -10,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 )
 
@@ -96,9 +94,14 @@ func (st *stopper) stop(ctx context.Context, stops []Stop) (map[string]bool, []e
 	return stuck, failed
 }
 
-// one stops one container.
-func (st *stopper) one(ctx context.Context, stop *Stop) (err error) {
-	defer func() { st.order.done(stop, err) }()
+// one stops one container and tells those that wait for its end.
+func (st *stopper) one(ctx context.Context, stop *Stop) error {
+	err := guarded(func() error { return st.end(ctx, stop) })
+	st.order.done(stop, err)
+	return err
+}
+
+func (st *stopper) end(ctx context.Context, stop *Stop) error {
 	if st.record.once(toldKilling, stop.ID) {
 		st.syncer.normal(st.pod, stop.Name, "Killing", stop.Message)
 	}
@@ -117,72 +120,6 @@ func (st *stopper) one(ctx context.Context, stop *Stop) (err error) {
 	}
 	seconds := int64(max(time.Until(until), minStop).Round(time.Second) / time.Second)
 	return ignoreNotFound(st.syncer.runtime.StopContainer(ctx, stop.ID, seconds))
-}
-
-// preStop runs the hook of a container that goes before its end and waits for it, for as
-// long as there is time. A hook that takes longer goes on until its container ends; the
-// function returned then ends it. It runs once, also when the stop has to be repeated.
-func (st *stopper) preStop(ctx context.Context, stop *Stop, left time.Duration) (end func()) {
-	h := hook{syncer: st.syncer, pod: st.pod, container: stop.Name, id: stop.ID, ip: st.syncer.address(st.pod, st.seen)}
-	handler := st.handler(ctx, &h)
-	if handler == nil || !st.record.once(ranPreStop, stop.ID) {
-		return func() {}
-	}
-	during, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// The text of the error may have what a server answered, which is not for everybody.
-		if err := h.run(during, handler); err != nil && during.Err() == nil {
-			st.syncer.warning(st.pod, stop.Name, "FailedPreStopHook", "PreStopHook failed")
-		}
-	}()
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return func() {
-		cancel()
-		<-done
-	}
-}
-
-// handler returns the preStop hook of a container by its spec or, where that is not
-// known any more, by what the runtime was told of it. It fills in the ports that the
-// hook may name.
-func (st *stopper) handler(ctx context.Context, h *hook) *corev1.LifecycleHandler {
-	if c := container(st.pod, h.container); c != nil {
-		h.ports = c.Ports
-		if c.Lifecycle == nil {
-			return nil
-		}
-		return c.Lifecycle.PreStop
-	}
-	handler, ports := st.syncer.remembered(ctx, h.id)
-	h.ports = ports
-	return handler
-}
-
-// remembered returns the preStop hook and the ports that a container was made with, as
-// the kubelet writes them down with the runtime. Without them there is no hook to run.
-func (s *Syncer) remembered(ctx context.Context, id string) (*corev1.LifecycleHandler, []corev1.ContainerPort) {
-	resp, err := s.runtime.ContainerStatus(ctx, id, false)
-	if err != nil {
-		return nil, nil
-	}
-	annotations := resp.GetStatus().GetAnnotations()
-	var handler corev1.LifecycleHandler
-	if json.Unmarshal([]byte(annotations[podspec.AnnotationPreStopHandler]), &handler) != nil {
-		return nil, nil
-	}
-	var ports []corev1.ContainerPort
-	if json.Unmarshal([]byte(annotations[podspec.AnnotationPorts]), &ports) != nil {
-		ports = nil
-	}
-	return &handler, ports
 }
 
 // killPod stops every container of the pod, then every sandbox. Stopping a sandbox

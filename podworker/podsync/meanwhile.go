@@ -2,8 +2,6 @@ package podsync
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,13 +18,10 @@ const lookEvery = 970 * time.Millisecond
 func (s *Syncer) meanwhile(ctx context.Context, pod *corev1.Pod, r *record, work, due func()) {
 	done := make(chan error, 1)
 	go func() {
-		defer func() {
-			if v := recover(); v != nil {
-				done <- fmt.Errorf("%v\n%s", v, debug.Stack())
-			}
-			close(done)
-		}()
-		work()
+		done <- guarded(func() error {
+			work()
+			return nil
+		})
 	}()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -53,5 +48,6 @@ func (s *Syncer) look(ctx context.Context, pod *corev1.Pod, r *record) {
 	if err != nil {
 		return
 	}
+	r.sees(seen)
 	s.emit(pod, r, s.statusInput(pod, r, seen))
 }

@@ -60,6 +60,24 @@ func (s *Syncer) observe(ctx context.Context, uid types.UID, how care) (*podstat
 	return seen, nil
 }
 
+// observeStopped observes a pod whose sandboxes were stopped. A container whose state
+// the runtime has lost has ended with its sandbox, in which nothing runs any more.
+func (s *Syncer) observeStopped(ctx context.Context, uid types.UID) (*podstatus.Observed, error) {
+	seen, err := s.observe(ctx, uid, rough)
+	if err != nil {
+		return nil, err
+	}
+	for i := range seen.Containers {
+		c := &seen.Containers[i]
+		in := func(sb podstatus.Sandbox) bool { return sb.ID == c.SandboxID && sb.Ready }
+		if c.State == podstatus.StateUnknown && !slices.ContainsFunc(seen.Sandboxes, in) {
+			c.State, c.ExitCode, c.Reason = podstatus.StateExited, lostExitCode, lostReason
+			c.Message = "The container could not be located when the pod was terminated"
+		}
+	}
+	return seen, nil
+}
+
 // listSandboxes returns the sandboxes with these labels, whether or not the runtime
 // filters: one that does not would have strangers stopped and removed.
 func (s *Syncer) listSandboxes(ctx context.Context, labels map[string]string) ([]*runtimeapi.PodSandbox, error) {

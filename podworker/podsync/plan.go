@@ -28,6 +28,8 @@ type Inputs struct {
 	MaxBackoff time.Duration
 	// KeepDead is how many dead runs of each container stay, for their logs; 0: one.
 	KeepDead int
+	// DeadAge is how old any other dead run is before it goes; 0: any age.
+	DeadAge time.Duration
 }
 
 // createdPatience is how long a container whose start failed is given to show

@@ -21,6 +21,6 @@ func (s *Syncer) Plan(ctx context.Context, pod *corev1.Pod) (Actions, error) {
 		return Actions{}, err
 	}
 	return Plan(pod, seen, Inputs{
-		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(&pod.Status), MaxBackoff: s.cfg.MaxBackoff, KeepDead: s.cfg.Limits.DeadPerContainer,
+		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(&pod.Status), MaxBackoff: s.cfg.MaxBackoff, KeepDead: s.cfg.Limits.DeadPerContainer, DeadAge: s.cfg.Limits.DeadAge,
 	}), nil
 }

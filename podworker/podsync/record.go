@@ -60,7 +60,12 @@ type progress struct {
 	failedStarts map[string]bool
 	// hooked has the containers whose postStart hook is running, by id.
 	hooked map[string]bool
-	// steps has the crash back-off of containers of which no record is left, by name.
+	// hooks has the preStop hooks that run and that no call waits for, by container id.
+	hooks map[string]*lastRites
+	// ends has channels that are closed when a container is seen to have ended, by id.
+	ends map[string]chan struct{}
+	// steps has the crash back-off of containers of which no record is left, by name;
+	// nil: it was not read yet.
 	steps map[string]time.Duration
 	// told has, by kind of event, whom it was sent about and must not be again.
 	told map[string]map[string]bool
@@ -76,7 +81,7 @@ func (s *Syncer) record(pod *corev1.Pod) *record {
 		r.waiting = map[string]podstatus.Waiting{}
 		r.failedStarts = map[string]bool{}
 		r.hooked = map[string]bool{}
-		r.steps = map[string]time.Duration{}
+		r.hooks, r.ends = map[string]*lastRites{}, map[string]chan struct{}{}
 		r.told = map[string]map[string]bool{}
 		if pod.Status.Phase != "" {
 			r.status = pod.Status.DeepCopy()
@@ -109,6 +114,13 @@ func (p *progress) once(kind, subject string) bool {
 
 // Kinds of what is done or told once: about a container by id, about a field, or about
 // what the network lacks.
+// anew has what was told of a kind be told again.
+func (p *progress) anew(kind string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.told, kind)
+}
+
 const (
 	toldKilling  = "killing"
 	toldBackoff  = "back-off"
@@ -117,6 +129,7 @@ const (
 	toldDeadline = "deadline"
 	ranPreStop   = "preStop"
 )
+	toldUnsure   = "unsure"
 
 // wait sets why a container does not run.
 func (p *progress) wait(name string, w podstatus.Waiting) {
@@ -150,22 +163,6 @@ func (p *progress) failStart(id string) {
 	p.failedStarts[id] = true
 }
 
-// setStep remembers the crash back-off of a container whose record is removed.
-func (p *progress) setStep(name string, step time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.steps[name] = step
-}
-
-// step returns it, once.
-func (p *progress) step(name string) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	step := p.steps[name]
-	delete(p.steps, name)
-	return step
-}
-
 // hook says that the postStart hook of a container runs, or does no more.
 func (p *progress) hook(id string, runs bool) {
 	p.mu.Lock()
@@ -174,6 +171,29 @@ func (p *progress) hook(id string, runs bool) {
 		p.hooked[id] = true
 	} else {
 		delete(p.hooked, id)
+	}
+}
+
+// ending returns a channel that is closed when a container is seen to have ended.
+func (p *progress) ending(id string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ends[id] == nil {
+		p.ends[id] = make(chan struct{})
+	}
+	return p.ends[id]
+}
+
+// sees tells those that wait for the end of a container.
+func (p *progress) sees(seen *podstatus.Observed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range seen.Containers {
+		c := &seen.Containers[i]
+		if end := p.ends[c.ID]; end != nil && c.State == podstatus.StateExited {
+			close(end)
+			delete(p.ends, c.ID)
+		}
 	}
 }
 
@@ -205,6 +225,7 @@ func (p *progress) prune(seen *podstatus.Observed) {
 	maps.DeleteFunc(p.failedStarts, gone)
 	for _, kind := range []string{toldKilling, toldBackoff, ranPreStop} {
 		maps.DeleteFunc(p.told[kind], gone)
+	maps.DeleteFunc(p.ends, func(id string, _ chan struct{}) bool { return gone(id, true) })
 	}
 }
 

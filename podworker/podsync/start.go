@@ -123,6 +123,7 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 		return b.fail(ctx, c, reasonConfig, err)
 	}
 	id, err := b.createContainer(ctx, spec.Config)
+	b.syncer.dropStep(b.pod, b.record, c.Name)
 	if err != nil {
 		return b.fail(ctx, c, reasonCreate, err)
 	}
@@ -155,7 +156,7 @@ func (b *batch) run(c *corev1.Container, st *Start, image image) (podspec.Run, e
 			return podspec.Run{}, err
 		}
 		run.Attempt = n
-		run.Backoff = b.record.step(c.Name)
+		run.Backoff = b.syncer.step(b.pod, b.record, c.Name)
 	}
 	if b.syncer.cfg.Parts.References != nil {
 		run.References = b.syncer.cfg.Parts.References(b.pod)
@@ -247,7 +248,7 @@ func (b *batch) startContainer(ctx context.Context, id string) error {
 // nothing else of the pod starts; if it fails, the container is stopped.
 func (b *batch) postStart(ctx context.Context, c *corev1.Container, id string) *startError {
 	s := b.syncer
-	h := hook{syncer: s, pod: b.pod, container: c.Name, id: id, ports: c.Ports}
+	h := hook{syncer: s, pod: b.pod, container: c.Name, id: id, ports: c.Ports, ended: b.record.ending(id)}
 	if ips := b.podIPs(); len(ips) > 0 {
 		h.ip = ips[0]
 	}

@@ -97,11 +97,10 @@ func tell(t *testing.T, s *story.Story) *story.Recorder {
 	tl.start()
 	began := time.Now()
 	for _, step := range s.Steps {
-		<-time.After(time.Until(began.Add(step.At)))
+		pass(time.Until(began.Add(step.At)))
 		tl.do(step)
 	}
-	<-time.After(time.Until(began.Add(s.Until)))
-	synctest.Wait()
+	pass(time.Until(began.Add(s.Until)))
 	rec.Stops(m.Calls("StopContainer"))
 	tl.current().stop()
 	return rec

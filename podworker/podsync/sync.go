@@ -34,7 +34,7 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		return podworker.Outcome{}, err
 	}
 	seen, err := s.current(ctx, pod, r)
-	if err != nil {
+	if s.unsure(ctx, pod, r, err) {
 		return podworker.Outcome{}, err
 	}
 	if err := s.check(pod, r); err != nil {
@@ -58,6 +58,19 @@ func (s *Syncer) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		out, err = inTime(out, err, again)
 	}
 	return out, err
+}
+
+// unsure reports whether the status of a pod could not be found out, and tells it once
+// for each thing that keeps the runtime from saying.
+func (s *Syncer) unsure(ctx context.Context, pod *corev1.Pod, r *record, err error) bool {
+	if err == nil {
+		r.anew(toldUnsure)
+		return false
+	}
+	if text := err.Error(); ctx.Err() == nil && r.once(toldUnsure, text) {
+		s.warning(pod, "", "FailedSync", "error determining status: "+text)
+	}
+	return true
 }
 
 // rounds plans and applies until there is nothing to do. No round does again what
@@ -145,7 +158,7 @@ func (s *Syncer) inputs(r *record) Inputs {
 	defer r.mu.Unlock()
 	return Inputs{
 		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(r.status), FailedStarts: maps.Clone(r.failedStarts),
-		Actuated: r.given.actuated(), MaxBackoff: s.cfg.MaxBackoff, KeepDead: s.cfg.Limits.DeadPerContainer,
+		Actuated: r.given.actuated(), MaxBackoff: s.cfg.MaxBackoff, KeepDead: int(s.keepDead.Load()), DeadAge: s.cfg.Limits.DeadAge,
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podworker.Termination) error {
 	r := s.record(pod)
 	seen, err := s.observe(ctx, pod.UID, rough)
-	if err != nil {
+	if s.unsure(ctx, pod, r, err) {
 		return err
 	}
 	if err := s.mayStop(pod, seen); err != nil {
@@ -35,7 +35,7 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 	if errs := s.killPod(ctx, pod, r, seen, left); len(errs) > 0 {
 		return joined(errs)
 	}
-	if seen, err = s.observe(ctx, pod.UID, rough); err != nil {
+	if seen, err = s.observeStopped(ctx, pod.UID); err != nil {
 		return err
 	}
 	if seen.Running() {
@@ -56,7 +56,7 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 // that users can look at them and the next process knows that the pod has run.
 func (s *Syncer) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 	r := s.record(pod)
-	seen, err := s.observe(ctx, pod.UID, rough)
+	seen, err := s.observeStopped(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
