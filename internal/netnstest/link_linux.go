@@ -85,12 +85,39 @@ func waitRunning(tb testing.TB, ns *NS, name string) {
 // on a link that has a carrier.
 func (e End) address(tb testing.TB) {
 	tb.Helper()
-	for _, addr := range e.Addrs {
-		args := []string{"addr", "add", addr, "dev", e.Name}
-		if strings.Contains(addr, ":") {
-			// Without duplicate detection, which takes its time even where it is off.
-			args = append(args, "nodad")
+	Address(tb, e.NS, e.Name, e.Addrs...)
+}
+
+// Address gives an interface of ns addresses with their prefix lengths, which are in use
+// when it returns.
+func Address(tb testing.TB, ns *NS, iface string, addrs ...string) {
+	tb.Helper()
+	for _, addr := range addrs {
+		if !strings.Contains(addr, ":") {
+			ns.IP(tb, "addr", "add", addr, "dev", iface)
+			continue
 		}
-		e.NS.IP(tb, args...)
+		// Without duplicate detection, which takes its time even where it is off.
+		ns.IP(tb, "addr", "add", addr, "dev", iface, "nodad")
+		waitLocal(tb, ns, addr)
+	}
+}
+
+// waitLocal waits until the kernel takes an IPv6 address for its own. The route that says
+// so comes from a work queue, which other namespaces that come and go keep waiting for
+// seconds; before, there is no route to the address, or a wrong one.
+func waitLocal(tb testing.TB, ns *NS, addr string) {
+	tb.Helper()
+	addr, _, _ = strings.Cut(addr, "/")
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+		out, err := ns.Run("ip", "-6", "route", "get", addr)
+		if err == nil && strings.HasPrefix(out, "local ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("%s is no address of the namespace after 30s: %s, %v", addr, out, err)
+		}
 	}
 }

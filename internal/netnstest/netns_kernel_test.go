@@ -3,9 +3,12 @@
 package netnstest_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,6 +48,32 @@ func answer(l net.Listener) {
 	}
 	_, _ = c.Write([]byte("hello"))
 	_ = c.Close()
+}
+
+// An address that was given is the namespace's own at once, however much else happens to
+// the host's namespaces: a port that nobody listens at refuses.
+func TestKernelAddressesAreInUseAtOnce(t *testing.T) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range 2 {
+		wg.Go(func() {
+			for range 4 {
+				t.Run("others", func(t *testing.T) {
+					a, b := netnstest.New(t), netnstest.New(t)
+					netnstest.Veth(t, netnstest.End{NS: a, Name: "eth0", Addrs: []string{"192.0.2.1/24"}}, netnstest.End{NS: b, Name: "eth0"})
+				})
+			}
+		})
+	}
+	for range 4 {
+		ns := netnstest.New(t)
+		netnstest.Address(t, ns, "lo", "192.0.2.7/32", "2001:db8::7/128")
+		for _, addr := range []string{"192.0.2.7:80", "[2001:db8::7]:80"} {
+			if conn, err := ns.Dial("tcp", addr, 30*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("connect to %s: %v, %v, want refused", addr, conn, err)
+			}
+		}
+	}
 }
 
 func TestKernelThreadOfTheTestStaysWhereItWas(t *testing.T) {

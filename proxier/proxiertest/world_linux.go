@@ -32,8 +32,8 @@ import (
 // All pods answer TCP, UDP and, where the kernel has it, SCTP. It lives until the test ends.
 type World struct {
 	spaces map[Host]*netnstest.NS
-	// sent counts the UDP clients.
-	sent atomic.Uint32
+	// clients counts the sockets of clients.
+	clients atomic.Uint32
 }
 
 // NewWorld makes a World. It needs root and the ip command of iproute2, and skips the
@@ -56,8 +56,7 @@ func NewWorld(tb testing.TB) *World {
 	netnstest.Bridge(tb, netnstest.End{NS: node, Name: "br-pods", Addrs: []string{"10.244.1.1/24", "fd00:244:1::1/64"}})
 	w.pod(tb, Pod1, "vth1")
 	w.pod(tb, Pod2, "vth2")
-	node.IP(tb, "addr", "add", "10.0.0.2/32", "dev", "lo")
-	node.IP(tb, "addr", "add", "2001:db8:1::2/128", "dev", "lo", "nodad")
+	netnstest.Address(tb, node, "lo", "10.0.0.2/32", "2001:db8:1::2/128")
 	// The node needs some route to virtual addresses, else the kernel refuses before
 	// any hook.
 	node.IP(tb, "route", "add", "default", "via", "198.51.100.7")
@@ -212,9 +211,9 @@ func (w *World) exchange(a attempt, limit time.Duration) (string, error) {
 	case proxier.SCTP:
 		c, err = dialSCTP(ns, a.to, limit)
 	case proxier.UDP:
-		c, err = w.dialUDP(ns, a.to)
+		c, err = w.dial(ns, &net.Dialer{LocalAddr: &net.UDPAddr{Port: w.clientPort()}}, "udp", a.to)
 	default:
-		c, err = ns.Dial("tcp", a.to.String(), limit)
+		c, err = w.dial(ns, &net.Dialer{LocalAddr: &net.TCPAddr{Port: w.clientPort()}, Timeout: limit}, "tcp", a.to)
 	}
 	if err != nil {
 		return "", err
@@ -229,14 +228,20 @@ func (w *World) exchange(a attempt, limit time.Duration) (string, error) {
 	return bufio.NewReader(c).ReadString('\n')
 }
 
-// dialUDP makes a socket with a port that no other had: what the kernel remembers of
-// an earlier one would lead to the endpoint of that. To forget is not for a Backend.
-func (w *World) dialUDP(ns *netnstest.NS, to netip.AddrPort) (net.Conn, error) {
+// clientPort returns a port that no client in this World has had: what the kernel
+// remembers of an earlier connection, one that was refused or dropped included, would
+// decide about that of the next. To forget is not for a Backend. It is none that a
+// server has, either.
+func (w *World) clientPort() int {
+	const first, last = 33000, 65000
+	return int(first + w.clients.Add(1)%(last-first))
+}
+
+func (w *World) dial(ns *netnstest.NS, d *net.Dialer, network string, to netip.AddrPort) (net.Conn, error) {
 	var c net.Conn
 	err := ns.Do(func() error {
-		from := &net.UDPAddr{Port: int(20000 + w.sent.Add(1)%40000)}
 		var err error
-		c, err = net.DialUDP("udp", from, net.UDPAddrFromAddrPort(to))
+		c, err = d.Dial(network, to.String())
 		return err
 	})
 	return c, err
