@@ -12,6 +12,9 @@ type Query struct {
 	// Addr is where the client connects to.
 	Addr     netip.AddrPort
 	Protocol Protocol
+	// NodePortAddrs are the addresses of this node at which node ports answer; nil means
+	// Network.NodeAddrs of the State.
+	NodePortAddrs []netip.Addr
 }
 
 // Explanation is what becomes of a connection, and why.
@@ -37,35 +40,40 @@ type Way struct {
 }
 
 // Explain returns what becomes of a connection under s. It is a pure function: what
-// the kernel has is not asked. An address of the node that no ServicePort has is
-// looked up among node ports.
+// the kernel has is not asked. An address that no ServicePort has is looked up among
+// node ports, if it is one at which they answer.
 func Explain(s *State, q Query) Explanation {
+	q.Addr = netip.AddrPortFrom(q.Addr.Addr().Unmap(), q.Addr.Port())
+	if q.NodePortAddrs == nil {
+		q.NodePortAddrs = s.Network.NodeAddrs
+	}
+	if p, f := q.find(s, func(f Frontend) bool { return f.Addr == q.Addr.Addr() && f.Port == q.Addr.Port() }); p != nil {
+		return Explanation{Port: p, Frontend: f, Ways: waysOf(p, f)}
+	}
+	p, f := q.find(s, func(f Frontend) bool { return f.Kind == NodePort && f.Port == q.Addr.Port() })
+	if p != nil && slices.Contains(q.NodePortAddrs, q.Addr.Addr()) {
+		return Explanation{Port: p, Frontend: f, Ways: waysOf(p, f)}
+	}
+	return Explanation{Ways: []Way{unknown(s, q, p)}}
+}
+
+// find returns the first frontend of the family and protocol of q that is accepts.
+func (q Query) find(s *State, is func(Frontend) bool) (*ServicePort, Frontend) {
 	for _, p := range s.Ports {
 		if p.Key.Protocol != q.Protocol || p.Key.Family != FamilyOf(q.Addr.Addr()) {
 			continue
 		}
-		for _, f := range p.Frontends {
-			if f.Addr == q.Addr.Addr().Unmap() && f.Port == q.Addr.Port() {
-				return Explanation{Port: p, Frontend: f, Ways: waysOf(p, f)}
-			}
+		if i := slices.IndexFunc(p.Frontends, is); i >= 0 {
+			return p, p.Frontends[i]
 		}
 	}
-	for _, p := range s.Ports {
-		if p.Key.Protocol != q.Protocol || p.Key.Family != FamilyOf(q.Addr.Addr()) || !slices.Contains(s.Network.NodeAddrs, q.Addr.Addr().Unmap()) {
-			continue
-		}
-		for _, f := range p.Frontends {
-			if f.Kind == NodePort && f.Port == q.Addr.Port() {
-				return Explanation{Port: p, Frontend: f, Ways: waysOf(p, f)}
-			}
-		}
-	}
-	return Explanation{Ways: []Way{unknown(s, q)}}
+	return nil, Frontend{}
 }
 
-// unknown explains a connection to what no ServicePort answers at.
-func unknown(s *State, q Query) Way {
-	a := q.Addr.Addr().Unmap()
+// unknown explains a connection to what no ServicePort answers at; elsewhere is the one
+// that has the port as its node port, if any.
+func unknown(s *State, q Query, elsewhere *ServicePort) Way {
+	a := q.Addr.Addr()
 	for _, p := range s.Ports {
 		for _, f := range p.Frontends {
 			if f.Kind == ClusterIP && f.Addr == a {
@@ -77,6 +85,10 @@ func unknown(s *State, q Query) Way {
 	if slices.ContainsFunc(s.Network.ServiceCIDRs, func(r netip.Prefix) bool { return r.Contains(a) }) {
 		return Way{From: "anywhere", Verdict: "dropped", Why: "no Service has this address of a range of cluster IPs"}
 	}
+	if elsewhere != nil {
+		return Way{From: "anywhere", Verdict: "routed", Why: fmt.Sprintf(
+			"%d is the node port of %s, but node ports do not answer at %s", q.Addr.Port(), elsewhere.Key.PortName, a)}
+	}
 	return Way{From: "anywhere", Verdict: "routed", Why: "it is no address of a Service"}
 }
 
@@ -86,16 +98,16 @@ func waysOf(p *ServicePort, f Frontend) []Way {
 		return []Way{{From: "anywhere", Verdict: "refused", Why: "there is no ready endpoint on any node"}}
 	}
 	var ways []Way
-	from, elsewhere := "anywhere", "elsewhere"
+	from, here, elsewhere := "anywhere", "pods and processes of this node", "elsewhere"
 	if f.Kind == LoadBalancer && len(p.SourceRanges) > 0 {
 		from = fmt.Sprintf("a source in %v", p.SourceRanges)
-		elsewhere += ", " + from
+		here, elsewhere = here+", "+from, elsewhere+", "+from
 		ways = append(ways, Way{From: "other sources", Verdict: "dropped", Why: "loadBalancerSourceRanges does not admit them"})
 	}
 	switch {
 	case f.Kind.External() && p.ExternalLocal:
 		return append([]Way{
-			to("pods and processes of this node", p.Cluster, "externalTrafficPolicy Local does not hold for them"),
+			to(here, p.Cluster, "externalTrafficPolicy Local does not hold for them"),
 			to(elsewhere, p.Local, "externalTrafficPolicy is Local: endpoints of this node alone"),
 		}, ways...)
 	case f.Kind.External():

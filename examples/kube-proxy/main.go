@@ -44,7 +44,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		_, err := fmt.Fprintln(stdout, "Kubernetes", program.Version())
 		return err
 	}
-	cfg := proxy.Config{NodeName: o.hostname, Master: o.master, SourceDir: o.sourceDir, PodsURL: o.podsURL}
+	cfg := proxy.Config{ConfigFile: o.config, NodeName: o.hostname, Master: o.master, SourceDir: o.sourceDir, PodsURL: o.podsURL}
 	if cfg.Proxy, err = o.configuration(); err != nil {
 		return err
 	}
@@ -78,9 +78,7 @@ func proxyUntil(ctx context.Context, cfg proxy.Config) error {
 		return err
 	}
 	// The host may have been prepared by --init-only, and less privilege be left.
-	if err := proxy.PrepareHost(cfg); err != nil {
-		cfg.Log.Warn("the host is not prepared in full", "err", err)
-	}
+	p.HostPrepared(proxy.PrepareHost(cfg))
 	cfg.Log.Info("kube-proxy", "version", program.Version(), "pid", os.Getpid())
 	return p.Run(ctx)
 }

@@ -28,6 +28,9 @@ type Config struct {
 	// NodeEligible tells whether load balancers should use the node: false while it
 	// is about to go. Nil means always.
 	NodeEligible func() bool
+	// Problems are what does not work for now without making the proxy unhealthy, by what
+	// they are about. They stand in the answers. Nil means none.
+	Problems func() map[string]string
 	// BindHardFail makes Run fail if the address cannot be bound. Otherwise it is
 	// tried again each five seconds.
 	BindHardFail bool
@@ -55,6 +58,9 @@ func (c *Config) complete() error {
 	if c.NodeEligible == nil {
 		c.NodeEligible = func() bool { return true }
 	}
+	if c.Problems == nil {
+		c.Problems = func() map[string]string { return nil }
+	}
 	if c.Failed == nil {
 		c.Failed = func(error) {}
 	}
@@ -67,13 +73,14 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// health is the body of an answer, field by field that of kube-proxy.
+// health is the body of an answer, field by field that of kube-proxy, and problems.
 type health struct {
 	LastUpdated  time.Time               `json:"lastUpdated"`
 	CurrentTime  time.Time               `json:"currentTime"`
 	NodeEligible *bool                   `json:"nodeEligible,omitempty"` // of /healthz only
 	Healthy      bool                    `json:"healthy"`
 	Status       map[string]familyHealth `json:"status,omitempty"`
+	Problems     map[string]string       `json:"problems,omitempty"`
 }
 
 type familyHealth struct {
@@ -87,7 +94,7 @@ func (c *Config) healthNow(now time.Time) health {
 	st := c.Status()
 	h := health{
 		LastUpdated: st.LastSuccess, CurrentTime: now, Healthy: !st.Stale(now, c.StaleAfter),
-		Status: map[string]familyHealth{},
+		Status: map[string]familyHealth{}, Problems: c.Problems(),
 	}
 	if h.Healthy {
 		h.LastUpdated = now

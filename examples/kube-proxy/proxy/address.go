@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 )
 
 // primaryAddrs returns the address of this node in each family that has one:
@@ -54,4 +56,38 @@ func interfaceAddr(v4 bool) (netip.Addr, bool) {
 		}
 	}
 	return netip.Addr{}, false
+}
+
+// answersNodePorts returns those of the node's addresses at which node ports answer, as
+// the rules decide it: not at loopback, in prefixes or at one of primary, and at all of
+// them in a family that has neither.
+func answersNodePorts(local, primary []netip.Addr, prefixes []netip.Prefix) []netip.Addr {
+	prefixes = slices.Clone(prefixes)
+	for _, a := range primary {
+		prefixes = append(prefixes, netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()))
+	}
+	out := []netip.Addr{}
+	for _, a := range local {
+		limited := slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Addr().Is4() == a.Is4() })
+		admitted := slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+		if !a.IsLoopback() && (admitted || !limited) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// localAddrs returns all addresses of the node's interfaces.
+func localAddrs() ([]netip.Addr, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of the node: %w", err)
+	}
+	var out []netip.Addr
+	for _, in := range addrs {
+		if p, err := netip.ParsePrefix(in.String()); err == nil {
+			out = append(out, p.Addr().Unmap())
+		}
+	}
+	return out, nil
 }

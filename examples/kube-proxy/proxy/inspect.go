@@ -94,7 +94,7 @@ func inspect(ctx context.Context, cfg *Config) (*proxier.State, *nftables.Backen
 	if err := cfg.complete(); err != nil {
 		return nil, nil, err
 	}
-	b, err := newNFTables(*cfg, true, nil)
+	b, err := newNFTables(*cfg, true, hooks{})
 	return s, b, err
 }
 
@@ -110,6 +110,9 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = b.Close() }() // it has no connection
+	if q.NodePortAddrs, err = nodePortsAt(cfg, s.Network); err != nil {
+		return err
+	}
 	e := proxier.Explain(s, q)
 	if _, err := io.WriteString(out, e.String()); err != nil || e.Port == nil {
 		return err
@@ -123,6 +126,19 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 		fmt.Fprintln(out, "    "+line)
 	}
 	return nil
+}
+
+// nodePortsAt returns the addresses of this node at which node ports answer.
+func nodePortsAt(cfg Config, n proxier.Network) ([]netip.Addr, error) {
+	local, err := localAddrs()
+	if err != nil {
+		return nil, err
+	}
+	primary, prefixes := nodePortAddresses(cfg)
+	if !primary {
+		return answersNodePorts(local, nil, prefixes), nil
+	}
+	return answersNodePorts(local, n.NodeAddrs, prefixes), nil
 }
 
 func parseQuery(s string) (proxier.Query, error) {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 
 	"github.com/nodekit-go/nodekit/proxier"
@@ -18,13 +17,13 @@ const stockTable = "kube-proxy"
 // the own rules are in force and not before: Services work all the time. It is a
 // proxier.Follower.
 type leftovers struct {
-	log   *slog.Logger
-	ready chan struct{} // closed when the rules are in force
-	once  sync.Once
+	problem func(error)
+	ready   chan struct{} // closed when the rules are in force
+	once    sync.Once
 }
 
-func newLeftovers(log *slog.Logger) *leftovers {
-	return &leftovers{log: log, ready: make(chan struct{})}
+func newLeftovers(problem func(error)) *leftovers {
+	return &leftovers{problem: problem, ready: make(chan struct{})}
 }
 
 // Reset implements proxier.Follower.
@@ -40,8 +39,8 @@ func (l *leftovers) Run(ctx context.Context) error {
 		return nil
 	case <-l.ready:
 	}
-	if err := removeLeftovers(ctx, ""); err != nil && ctx.Err() == nil {
-		l.log.Warn("rules of another proxy mode may be left", "err", err)
+	if err := removeLeftovers(ctx, ""); ctx.Err() == nil {
+		l.problem(err)
 	}
 	<-ctx.Done()
 	return nil

@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 // both families, so that a round counts for each.
 type metrics struct {
 	registry *prometheus.Registry
+	slis     *slis
 	families []proxier.Family
 
 	duration, full, partial, programming *prometheus.HistogramVec
@@ -29,6 +32,7 @@ type metrics struct {
 	endpointChanges, serviceChanges      prometheus.Counter
 	endpointsPending, servicesPending    prometheus.Gauge
 	healthz, livez, conntrackDeleted     *prometheus.CounterVec
+	problems                             *prometheus.GaugeVec
 	conntrackDuration                    *prometheus.HistogramVec
 	// without are the ports whose policy wants an endpoint of this node that is not there.
 	without *noLocalEndpoints
@@ -51,7 +55,7 @@ func programmingBuckets() []float64 {
 }
 
 func newMetrics(families []proxier.Family) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), families: families}
+	m := &metrics{registry: prometheus.NewRegistry(), slis: newSLIs(), families: families}
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		return register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, []string{family}))
 	}
@@ -70,6 +74,7 @@ func newMetrics(families []proxier.Family) *metrics {
 	m.noLocal = gauge("sync_proxy_rules_no_local_endpoints_total", "Ports with a Local traffic policy and no endpoint on this node.", "traffic_policy", family)
 	m.failures = counter("sync_proxy_rules_nftables_sync_failures_total", "Rounds that failed.", family)
 	m.cleanupFailures = counter("sync_proxy_rules_nftables_cleanup_failures_total", "Old generations that could not be removed at once.", family)
+	m.problems = gauge("problems", "1 for what does not work for now; /healthz tells why.", "about")
 	m.healthz = counter("proxy_healthz_total", "Answers of /healthz.", "code")
 	m.livez = counter("proxy_livez_total", "Answers of /livez.", "code")
 	m.conntrackDeleted = counter("conntrack_reconciler_deleted_entries_total", "Flows that were forgotten.", family)
@@ -140,6 +145,7 @@ func (m *metrics) unswept(error) {
 
 // answered counts an answer of the health server.
 func (m *metrics) answered(path string, code int) {
+	m.slis.observe("proxy", strings.TrimPrefix(path, "/"), code == http.StatusOK)
 	switch path {
 	case "/healthz":
 		m.healthz.WithLabelValues(strconv.Itoa(code)).Inc()

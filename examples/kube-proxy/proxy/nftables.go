@@ -13,8 +13,13 @@ import (
 	"github.com/nodekit-go/nodekit/proxier/nftables"
 )
 
+// hooks are who hears of what a Backend cannot do for now; nil is nobody.
+type hooks struct {
+	unswept, deaf func(error)
+}
+
 // newNFTables returns the Backend that the file asks for.
-func newNFTables(cfg Config, api bool, unswept func(error)) (*nftables.Backend, error) {
+func newNFTables(cfg Config, api bool, h hooks) (*nftables.Backend, error) {
 	switch cfg.Proxy.Mode {
 	case config.NFTables:
 	case "":
@@ -34,7 +39,8 @@ func newNFTables(cfg Config, api bool, unswept func(error)) (*nftables.Backend, 
 		Local:             localTraffic(cfg.Proxy),
 		NodePortAddresses: prefixes,
 		NodePortPrimary:   primary,
-		Unswept:           unswept,
+		Unswept:           h.unswept,
+		Deaf:              h.deaf,
 		Log:               cfg.Log,
 	})
 }

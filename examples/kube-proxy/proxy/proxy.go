@@ -30,6 +30,9 @@ type Runner interface {
 type Config struct {
 	// Proxy is the configuration file; nil means config.Default().
 	Proxy *config.Config
+	// ConfigFile is where Proxy was loaded from. Run ends with an error when it changes.
+	// Empty means that it is not watched.
+	ConfigFile string
 	// NodeName is the name of this node. Empty means hostnameOverride of the file,
 	// and without that the host's name in lower case.
 	NodeName string
@@ -84,8 +87,9 @@ type Proxy struct {
 	proxier *proxier.Proxier
 	parts   []Runner
 	// closer is the Backend if New made it.
-	closer io.Closer
-	events *events
+	closer   io.Closer
+	events   *events
+	problems *problems
 }
 
 // New wires a Proxy. It starts nothing and does not touch the kernel.
@@ -106,8 +110,12 @@ func New(cfg Config) (*Proxy, error) {
 	for _, problem := range cfg.Proxy.Problems {
 		cfg.Log.Warn("configuration has no effect", "line", problem.Line, "field", problem.Field, "reason", problem.Reason)
 	}
-	return &Proxy{proxier: w.proxier, parts: w.parts, closer: w.closer, events: w.events}, nil
+	return &Proxy{proxier: w.proxier, parts: w.parts, closer: w.closer, events: w.events, problems: w.problems}, nil
 }
+
+// HostPrepared takes what PrepareHost returned: what could not be done shows in the
+// Node's events, in the metrics and in /healthz. The Proxy works without it.
+func (p *Proxy) HostPrepared(err error) { p.problems.set(aboutHost, err) }
 
 // Run proxies until ctx ends, and then returns nil: what is in force stays, so that
 // Services work while nobody runs. If one part fails, the others end and Run

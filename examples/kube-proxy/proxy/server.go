@@ -11,7 +11,6 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -31,16 +30,17 @@ type server struct {
 func newServer(cfg *Config, m *metrics, failed func(error)) *server {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	mux.Handle("/metrics/slis", promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{}))
-	text := func(path, body string) {
+	mux.Handle("/metrics/slis", promhttp.HandlerFor(m.slis.registry, promhttp.HandlerOpts{}))
+	text := func(path, body string, asked func()) {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			asked()
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			_, _ = io.WriteString(w, body)
 		})
 	}
-	text("/healthz", "ok")
-	text("/proxyMode", string(config.NFTables))
+	text("/healthz", "ok", func() { m.slis.observe("ping", "healthz", true) })
+	text("/proxyMode", string(config.NFTables), func() {})
 	mux.HandleFunc("/configz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"kubeproxy.config.k8s.io": cfg.Proxy.KubeProxyConfiguration})

@@ -28,6 +28,7 @@ type wiring struct {
 	families []proxier.Family
 	metrics  *metrics
 	events   *events
+	problems *problems
 	node     *node
 	listen   []proxier.Follower
 
@@ -58,6 +59,13 @@ func newWiring(cfg Config) (*wiring, error) {
 		}
 		w.parts = append(w.parts, w.events)
 	}
+	w.problems = newProblems(w.metrics, w.events, cfg.Log)
+	if cfg.ConfigFile != "" {
+		w.parts = append(w.parts, &configFile{
+			path: cfg.ConfigFile, loaded: cfg.Proxy, log: cfg.Log,
+			problem: func(err error) { w.problems.set(aboutConfig, err) },
+		})
+	}
 	return w, nil
 }
 
@@ -66,7 +74,7 @@ func (w *wiring) backend() error {
 	if w.cfg.Backend != nil {
 		return nil
 	}
-	b, err := newNFTables(w.cfg, w.client != nil, w.metrics.unswept)
+	b, err := newNFTables(w.cfg, w.client != nil, w.hooks())
 	if err != nil {
 		return err
 	}
@@ -75,11 +83,19 @@ func (w *wiring) backend() error {
 	if err != nil {
 		return err
 	}
-	leftovers := newLeftovers(w.cfg.Log)
+	leftovers := newLeftovers(func(err error) { w.problems.set(aboutOthers, err) })
 	w.listen = append(w.listen, cleaner, leftovers)
 	drift := runnerFunc(func(ctx context.Context) error { return b.Watch(ctx, w.proxier.RequestReset) })
 	w.parts = append(w.parts, cleaner, leftovers, drift)
 	return nil
+}
+
+// hooks are who hears of what the Backend cannot do for now.
+func (w *wiring) hooks() hooks {
+	return hooks{
+		unswept: w.metrics.unswept,
+		deaf:    func(err error) { w.problems.set(aboutDrift, err) },
+	}
 }
 
 // followers makes the parts that hear of what is in force.
@@ -187,6 +203,7 @@ func (w *wiring) healthServer(status func() proxier.Status) (Runner, error) {
 		Families:     w.families,
 		StaleAfter:   w.staleAfter(),
 		NodeEligible: w.node.isEligible,
+		Problems:     w.problems.all,
 		BindHardFail: w.cfg.Proxy.BindAddressHardFail,
 		Answered:     w.metrics.answered,
 		Failed: func(err error) {
