@@ -35,12 +35,17 @@ const (
 	UserNamespaces
 	// SubPaths fulfils paths of the kind [SubPath].
 	SubPaths
-	// MemoryVolumes fulfils paths of the kind [MemoryDir].
-	MemoryVolumes
+	// Volumes sets up the volumes of a pod and names them in [Run]: those that the API has
+	// for every node, and their groups.
+	Volumes
+	// ServiceAccountTokens has tokens for volumes.
+	ServiceAccountTokens
+	// TrustBundles has ClusterTrustBundles for volumes.
+	TrustBundles
+	// CSIVolumes sets up volumes of storage drivers.
+	CSIVolumes
 	// ImageVolumes pulls the images of volumes and names them in [Run].
 	ImageVolumes
-	// VolumeGroups gives directories the [Path.Group] they ask for.
-	VolumeGroups
 	// LocalStorage ends pods that use more local storage than their limits.
 	LocalStorage
 	// PodCgroups sets the limits of the whole pod on its cgroup: pod-level resources
@@ -63,7 +68,7 @@ const (
 //nolint:gochecknoglobals // a constant table
 var abilityNames = []string{
 	"Probes", "InitContainers", "EphemeralContainers", "Hooks", "Deadlines", "RestartRules", "Scheduling", "Sysctls", "ReferencedObjects",
-	"PullSecrets", "RuntimeClasses", "UserNamespaces", "SubPaths", "MemoryVolumes", "ImageVolumes", "VolumeGroups", "LocalStorage",
+	"PullSecrets", "RuntimeClasses", "UserNamespaces", "SubPaths", "Volumes", "ServiceAccountTokens", "TrustBundles", "CSIVolumes", "ImageVolumes", "LocalStorage",
 	"PodCgroups", "Devices", "AppArmor", "SELinux", "StrictGroups",
 }
 

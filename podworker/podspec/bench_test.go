@@ -37,7 +37,7 @@ func BenchmarkCheck(b *testing.B) {
 	pod := busy()
 	b.ReportAllocs()
 	for b.Loop() {
-		if problems := podspec.Check(pod, podspec.Options{Can: podspec.Probes}); len(problems) > 0 {
+		if problems := podspec.Check(pod, podspec.Options{Can: podspec.Probes | podspec.Volumes}); len(problems) > 0 {
 			b.Fatal(problems)
 		}
 	}
@@ -55,7 +55,7 @@ func BenchmarkSandbox(b *testing.B) {
 
 func BenchmarkContainer(b *testing.B) {
 	pod, n := busy(), node()
-	run := podspec.Run{PodIPs: []string{"10.88.0.2"}, MessageFile: "01234567", ImageRef: "sha256:1"}
+	run := podspec.Run{PodIPs: []string{"10.88.0.2"}, MessageFile: "01234567", ImageRef: "sha256:1", Volumes: map[string]podspec.Volume{"data": {Path: "/data"}, "host": {Path: "/srv"}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := podspec.Container(pod, &pod.Spec.Containers[0], n, run); err != nil {

@@ -151,7 +151,7 @@ func (c *checker) annotations(set map[string]string) {
 
 // value visits a value that is honoured.
 func (c *checker) value(path string, v reflect.Value) {
-	if why := c.special(v); why != "" {
+	if why := c.special(path, v); why != "" {
 		c.add(path, Refused, why)
 		return
 	}
@@ -204,7 +204,8 @@ func saysNothing(v reflect.Value, i int) bool {
 
 // isLeaf reports whether a struct type is a value of its own to the API.
 func isLeaf(t reflect.Type) bool {
-	return t == reflect.TypeFor[resource.Quantity]() || t == reflect.TypeFor[intstr.IntOrString]()
+	return t == reflect.TypeFor[resource.Quantity]() || t == reflect.TypeFor[intstr.IntOrString]() ||
+		t == reflect.TypeFor[corev1.PersistentVolumeClaimTemplate]()
 }
 
 // isSet reports whether a field says anything. A pointer to false means what

@@ -125,14 +125,36 @@ func TestCheck(t *testing.T) {
 			pod: func(p *corev1.Pod) {
 				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}}}
 			},
-			want: []string{"spec.volumes[0].secret: volumes of this type are not supported"},
+			want: []string{"spec.volumes[0].secret: this agent sets up no volumes"},
 		},
 		{
-			name: "memory volume",
+			name: "media of volumes",
 			pod: func(p *corev1.Pod) {
-				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}}}}
+				for _, medium := range []corev1.StorageMedium{"", "Memory", "HugePages", "HugePages-2Mi", "Tape"} {
+					p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}})
+				}
 			},
-			want: []string{`spec.volumes[0].emptyDir.medium: "Memory" is not supported, only [""]`},
+			opt:  Options{Can: Volumes},
+			want: []string{`spec.volumes[4].emptyDir.medium: "Tape" is not supported, only ["" "Memory" "HugePages"]`},
+		},
+		{
+			name: "sources of a projected volume",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}},
+					{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+						{Path: "a", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations"}},
+						{Path: "b", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}},
+					}}},
+					{PodCertificate: &corev1.PodCertificateProjection{SignerName: "a/b"}},
+				}}}}}
+			},
+			opt: Options{Can: Volumes},
+			want: []string{
+				"spec.volumes[0].projected.sources[0].serviceAccountToken: there is nobody to ask for tokens",
+				`spec.volumes[0].projected.sources[1].downwardAPI.items[1].fieldRef: field path "status.podIP" is not supported`,
+				"spec.volumes[0].projected.sources[2].podCertificate: certificates for pods are not requested",
+			},
 		},
 		{
 			name: "field reference",
@@ -216,6 +238,7 @@ func TestCheckResources(t *testing.T) {
 				p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"ephemeral-storage": quantity}
 				p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &quantity}}}}
 			},
+			opt: Options{Can: Volumes},
 			want: []string{
 				"spec.volumes[0].emptyDir: the size of a volume on disk is not limited",
 				"spec.containers[0].resources: a limit of ephemeral-storage is not enforced",
@@ -244,6 +267,9 @@ func TestAbilitiesOpenFields(t *testing.T) {
 	volume := func(source corev1.VolumeSource) func(*corev1.Pod) {
 		return pod(func(s *corev1.PodSpec) { s.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}} })
 	}
+	projected := func(source corev1.VolumeProjection) func(*corev1.Pod) {
+		return volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}})
+	}
 	security := func(sc corev1.PodSecurityContext) func(*corev1.Pod) {
 		return pod(func(s *corev1.PodSpec) { s.SecurityContext = &sc })
 	}
@@ -271,10 +297,17 @@ func TestAbilitiesOpenFields(t *testing.T) {
 		{UserNamespaces, "spec.hostUsers", pod(func(s *corev1.PodSpec) { s.HostUsers = &no })},
 		{UserNamespaces, "spec.containers[0].securityContext.procMount", app(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{ProcMount: &unmasked} })},
 		{SubPaths, "spec.containers[0].volumeMounts[0].subPath", app(func(c *corev1.Container) { c.VolumeMounts = []corev1.VolumeMount{{SubPath: "a"}} })},
-		{MemoryVolumes, "spec.volumes[0].emptyDir.medium", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: &quantity}})},
+		{Volumes, "spec.volumes[0].emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory", SizeLimit: &quantity}})},
+		{Volumes, "spec.volumes[0].downwardAPI", volume(corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "a", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+		}}})},
+		{CSIVolumes, "spec.volumes[0].persistentVolumeClaim", volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}})},
+		{CSIVolumes, "spec.containers[0].volumeDevices", app(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{Name: "v"}} })},
+		{Volumes | ServiceAccountTokens, "spec.volumes[0].projected", projected(corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}})},
+		{Volumes | TrustBundles, "spec.volumes[0].projected", projected(corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Path: "t"}})},
 		{ImageVolumes, "spec.volumes[0].image", volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "x"}})},
-		{VolumeGroups, "spec.securityContext.fsGroup", security(corev1.PodSecurityContext{FSGroup: &group})},
-		{LocalStorage, "spec.volumes[0].emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &quantity}})},
+		{Volumes, "spec.securityContext.fsGroup", security(corev1.PodSecurityContext{FSGroup: &group})},
+		{LocalStorage | Volumes, "spec.volumes[0].emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &quantity}})},
 		{PodCgroups, "spec.overhead", pod(func(s *corev1.PodSpec) { s.Overhead = corev1.ResourceList{"cpu": quantity} })},
 		{Devices, "spec.containers[0].resources", app(func(c *corev1.Container) { c.Resources.Limits = corev1.ResourceList{"example.com/gpu": quantity} })},
 		{AppArmor, "spec.securityContext.appArmorProfile", security(corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: "RuntimeDefault"}})},

@@ -11,7 +11,7 @@ import (
 
 // special looks at honoured types of which only some values are honoured, and
 // returns why this one is not.
-func (c *checker) special(v reflect.Value) string {
+func (c *checker) special(path string, v reflect.Value) string {
 	if why := enum(v) + securityEnum(v); why != "" {
 		return why
 	}
@@ -22,7 +22,9 @@ func (c *checker) special(v reflect.Value) string {
 	case corev1.ProcMountType:
 		return oneOf(x, with(can, UserNamespaces, corev1.DefaultProcMount, corev1.UnmaskedProcMount)...)
 	case corev1.StorageMedium:
-		return oneOf(x, with(can, MemoryVolumes, corev1.StorageMediumDefault, corev1.StorageMediumMemory)...)
+		if !strings.HasPrefix(string(x), string(corev1.StorageMediumHugePagesPrefix)) {
+			return oneOf(x, corev1.StorageMediumDefault, corev1.StorageMediumMemory, corev1.StorageMediumHugePages)
+		}
 	case corev1.EmptyDirVolumeSource:
 		if x.SizeLimit != nil && x.Medium == corev1.StorageMediumDefault && !can.Has(LocalStorage) {
 			return "the size of a volume on disk is not limited"
@@ -30,7 +32,7 @@ func (c *checker) special(v reflect.Value) string {
 	case corev1.ResourceRequirements:
 		return resources(&x, can)
 	case corev1.ObjectFieldSelector:
-		return fieldRef(x)
+		return fieldRef(x, strings.HasPrefix(path, "spec.volumes"))
 	case corev1.ResourceFieldSelector:
 		return resourceRef(x)
 	}

@@ -32,6 +32,9 @@ type Run struct {
 	// Target is the runtime's id of the container whose processes an ephemeral
 	// container sees; empty: its own only.
 	Target string
+	// Volumes are the volumes of the pod that are ready, by name. All that the container
+	// mounts have to be among them, but those of images.
+	Volumes map[string]Volume
 	// Images are the images of volumes as the runtime resolved them, by the name of
 	// the volume.
 	Images map[string]string
@@ -39,6 +42,19 @@ type Run struct {
 	Grant Grant
 	// References are what variables refer to beyond the pod.
 	References References
+}
+
+// Volume is a volume of a pod that is ready on the host.
+type Volume struct {
+	// Path is where it is.
+	Path string
+	// Block is true if Path is a block device.
+	Block bool
+	// ReadOnly is true if containers may only read, whatever they ask for.
+	ReadOnly bool
+	// Relabel is true if the volume is the pod's own, so that on a node with SELinux it
+	// gets the label of the container.
+	Relabel bool
 }
 
 // ContainerSpec is what it takes to create a container.
@@ -75,6 +91,10 @@ func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (Conta
 	if err := mounts.all(); err != nil {
 		return ContainerSpec{}, err
 	}
+	blocks, err := devices(c, &run)
+	if err != nil {
+		return ContainerSpec{}, err
+	}
 	logs := Path{Kind: OwnDir, Path: filepath.Join(node.LogDir(pod), c.Name), Mode: dirMode}
 	signal, _ := stopSignal(signalOf(c)) // Check looked at it
 	return ContainerSpec{
@@ -87,6 +107,7 @@ func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (Conta
 			WorkingDir:  c.WorkingDir,
 			Envs:        env.list,
 			Mounts:      mounts.list,
+			Devices:     blocks,
 			Labels:      containerLabels(pod, c),
 			Annotations: annotations,
 			LogPath:     LogPath(c.Name, run.Attempt),

@@ -231,7 +231,6 @@ func TestResources(t *testing.T) {
 }
 
 func TestMounts(t *testing.T) {
-	directory := corev1.HostPathDirectory
 	both := corev1.MountPropagationBidirectional
 	pod := web(onApp(func(c *corev1.Container) {
 		c.TerminationMessagePath = "/dev/termination-log"
@@ -240,16 +239,14 @@ func TestMounts(t *testing.T) {
 			{Name: "scratch", MountPath: "scratch"},
 		}
 	}))
-	sticky := int32(0o1777)
-	pod.Spec.Volumes = []corev1.Volume{
-		{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/srv", Type: &directory}}},
-		{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Mode: &sticky}}},
-	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "host"}, {Name: "scratch"}}
 	pod.Spec.HostAliases = []corev1.HostAlias{{IP: "192.0.2.1", Hostnames: []string{"a", "b"}}}
-	got := config(t, pod, node(), podspec.Run{PodIPs: []string{"10.88.0.2"}, MessageFile: "01234567"})
+	got := config(t, pod, node(), podspec.Run{PodIPs: []string{"10.88.0.2"}, MessageFile: "01234567", Volumes: map[string]podspec.Volume{
+		"host": {Path: "/srv"}, "scratch": {Path: "/pods/u1/scratch", Relabel: true, ReadOnly: true},
+	}})
 	want := []*runtimeapi.Mount{
 		{HostPath: "/srv", ContainerPath: "/host", Readonly: true, Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
-		{HostPath: "/var/lib/kubelet/pods/u1/volumes/kubernetes.io~empty-dir/scratch", ContainerPath: "/scratch"},
+		{HostPath: "/pods/u1/scratch", ContainerPath: "/scratch", Readonly: true},
 		{HostPath: "/var/lib/kubelet/pods/u1/etc-hosts", ContainerPath: "/etc/hosts"},
 		{HostPath: "/var/lib/kubelet/pods/u1/containers/app/01234567", ContainerPath: "/dev/termination-log"},
 	}
@@ -258,12 +255,10 @@ func TestMounts(t *testing.T) {
 	}
 	var text []string
 	for _, p := range got.Paths {
-		text = append(text, p.Kind.String()+" "+p.Path+" "+p.Mode.String()+" "+string(p.Type)+string(p.Content))
+		text = append(text, p.Kind.String()+" "+p.Path+" "+p.Mode.String()+" "+string(p.Content))
 	}
 	paths := []string{
 		"own directory /var/log/pods/default_web_u1/app -rwxr-xr-x ",
-		"user path /srv ---------- Directory",
-		"own directory /var/lib/kubelet/pods/u1/volumes/kubernetes.io~empty-dir/scratch trwxrwxrwx ",
 		"own file /var/lib/kubelet/pods/u1/etc-hosts -rw-r--r-- # Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n" +
 			"::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n" +
 			"10.88.0.2\tweb\n\n# Entries added by HostAliases.\n192.0.2.1\ta\tb\n",
@@ -278,7 +273,7 @@ func TestMounts(t *testing.T) {
 func TestOwnHostsFileIsNotCovered(t *testing.T) {
 	pod := web(onApp(func(c *corev1.Container) { c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}} }))
 	pod.Spec.Volumes = []corev1.Volume{{Name: "v"}}
-	if got := config(t, pod, node(), podspec.Run{PodIPs: []string{"10.88.0.2"}}).Config.GetMounts(); len(got) != 1 {
+	if got := config(t, pod, node(), podspec.Run{PodIPs: []string{"10.88.0.2"}, Volumes: map[string]podspec.Volume{"v": {Path: "/v"}}}).Config.GetMounts(); len(got) != 1 {
 		t.Errorf("mounts are %v, want the pod's own only", got)
 	}
 }
@@ -287,6 +282,42 @@ func TestMountOfNoVolume(t *testing.T) {
 	pod := web(onApp(func(c *corev1.Container) { c.VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}} }))
 	_, err := podspec.Container(pod, &pod.Spec.Containers[0], node(), podspec.Run{})
 	if err == nil || err.Error() != "volume mount v: the pod has no such volume" {
+		t.Errorf("error is %v", err)
+	}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "v"}}
+	_, err = podspec.Container(pod, &pod.Spec.Containers[0], node(), podspec.Run{})
+	if err == nil || err.Error() != "volume mount v: the volume is not set up" {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestOwnVolumesAreRelabelled(t *testing.T) {
+	pod := web(onApp(func(c *corev1.Container) {
+		c.VolumeMounts = []corev1.VolumeMount{{Name: "own", MountPath: "/a"}, {Name: "host", MountPath: "/b"}}
+	}))
+	pod.Spec.Volumes = []corev1.Volume{{Name: "own"}, {Name: "host"}}
+	n := node()
+	n.SELinux = true
+	mounts := config(t, pod, n, podspec.Run{Volumes: map[string]podspec.Volume{"own": {Path: "/a", Relabel: true}, "host": {Path: "/b"}}}).Config.GetMounts()
+	if !mounts[0].GetSelinuxRelabel() || mounts[1].GetSelinuxRelabel() {
+		t.Errorf("mounts are %v, want the first relabelled only", mounts)
+	}
+}
+
+func TestBlockDevices(t *testing.T) {
+	pod := web(onApp(func(c *corev1.Container) {
+		c.VolumeDevices = []corev1.VolumeDevice{{Name: "disk", DevicePath: "/dev/a"}, {Name: "rom", DevicePath: "/dev/b"}}
+	}))
+	volumes := map[string]podspec.Volume{"disk": {Path: "/pods/disk", Block: true}, "rom": {Path: "/pods/rom", Block: true, ReadOnly: true}}
+	want := []*runtimeapi.Device{
+		{ContainerPath: "/dev/a", HostPath: "/pods/disk", Permissions: "mrw"}, {ContainerPath: "/dev/b", HostPath: "/pods/rom", Permissions: "r"},
+	}
+	if diff := cmp.Diff(want, config(t, pod, node(), podspec.Run{Volumes: volumes}).Config.GetDevices(), protocmp.Transform()); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	volumes["rom"] = podspec.Volume{Path: "/pods/rom"}
+	_, err := podspec.Container(pod, &pod.Spec.Containers[0], node(), podspec.Run{Volumes: volumes})
+	if err == nil || err.Error() != "volume device rom: the volume is not set up as a block device" {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -168,10 +168,11 @@ func (ev *evaluation) fileKey(ref *corev1.FileKeySelector) (value string, found 
 	if err != nil {
 		return "", false, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", ref.VolumeName)
 	}
-	if !isEmptyDir(v) || ev.run.References.Files == nil {
+	at, ready := ev.run.Volumes[v.Name]
+	if !ready || !isEmptyDir(v) || ev.run.References.Files == nil {
 		return "", false, fmt.Errorf("volume %q cannot be read for FileKeyRef", ref.VolumeName)
 	}
-	content, err := ev.run.References.Files.ReadFile(emptyDirPath(ev.pod, ev.node, v.Name), ref.Path)
+	content, err := ev.run.References.Files.ReadFile(at.Path, ref.Path)
 	if err != nil {
 		return "", false, fmt.Errorf("couldn't parse env file: %w", err)
 	}
@@ -194,8 +195,16 @@ var plainFields = []string{
 	"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
 }
 
-// fieldRef returns why a fieldRef is not supported, empty if it is.
-func fieldRef(ref corev1.ObjectFieldSelector) string {
+// volumePlainFields are the same for volumes.
+//
+//nolint:gochecknoglobals // a constant table
+var volumePlainFields = []string{
+	"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations",
+}
+
+// fieldRef returns why a fieldRef of a variable, or of a volume, is not supported, empty
+// if it is.
+func fieldRef(ref corev1.ObjectFieldSelector, inVolume bool) string {
 	if ref.APIVersion != "" && ref.APIVersion != "v1" {
 		return fmt.Sprintf("apiVersion %q is not supported, only v1", ref.APIVersion)
 	}
@@ -204,7 +213,11 @@ func fieldRef(ref corev1.ObjectFieldSelector) string {
 			return ""
 		}
 	}
-	if slices.Contains(plainFields, ref.FieldPath) {
+	known := plainFields
+	if inVolume {
+		known = volumePlainFields
+	}
+	if slices.Contains(known, ref.FieldPath) {
 		return ""
 	}
 	return fmt.Sprintf("field path %q is not supported", ref.FieldPath)

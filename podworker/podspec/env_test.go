@@ -235,7 +235,7 @@ func TestVariablesFromResources(t *testing.T) {
 
 func TestVariablesFromFiles(t *testing.T) {
 	yes := true
-	const dir = "/var/lib/kubelet/pods/u1/volumes/kubernetes.io~empty-dir/v "
+	const dir = "/pods/u1/v "
 	there := files{dir + "env": "A='1'\nEMPTY=''\n", dir + "bad": "A=1\n"}
 	tests := []struct {
 		name, volume, file, key string
@@ -258,7 +258,9 @@ func TestVariablesFromFiles(t *testing.T) {
 				c.Env = []corev1.EnvVar{{Name: "X", ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: tt.volume, Path: tt.file, Key: tt.key, Optional: tt.optional}}}}
 			}))
 			pod.Spec.Volumes = []corev1.Volume{{Name: "v"}, {Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}}}
-			got, err := variables(t, pod, podspec.Run{References: podspec.References{Files: there}})
+			got, err := variables(t, pod, podspec.Run{
+				References: podspec.References{Files: there}, Volumes: map[string]podspec.Volume{"v": {Path: "/pods/u1/v"}, "host": {Path: "/"}},
+			})
 			if text := fmt.Sprint(err); tt.fails != "" && text != tt.fails || tt.fails == "" && err != nil {
 				t.Errorf("error is %q, want %q", text, tt.fails)
 			}

@@ -2,7 +2,6 @@ package podspec
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -10,19 +9,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	resourcehelper "k8s.io/component-helpers/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/nodekit-go/nodekit/podworker/internal/downward"
 )
 
 // Modes of what is mounted into containers.
 const (
-	emptyDirMode = 0o777
-	hostsMode    = 0o644
-	messageMode  = 0o666
-	groupMode    = 0o770
+	hostsMode   = 0o644
+	messageMode = 0o666
 )
 
 // mounter collects the mounts of one container and what they need on the host.
@@ -99,9 +92,12 @@ func (m *mounter) volume(i int) (*runtimeapi.Mount, error) {
 	if v.Image != nil {
 		return m.image(mount, v, sub)
 	}
-	base := volumePath(m.pod, v, m.node)
-	m.paths = append(m.paths, base)
-	mount.HostPath, mount.SelinuxRelabel = base.Path, m.node.SELinux && isEmptyDir(v)
+	base, ready := m.run.Volumes[v.Name]
+	if !ready {
+		return nil, fmt.Errorf("volume mount %s: the volume is not set up", v.Name)
+	}
+	mount.HostPath, mount.SelinuxRelabel = base.Path, m.node.SELinux && base.Relabel
+	mount.Readonly = mount.Readonly || base.ReadOnly
 	if sub != "" {
 		target := Path{
 			Kind: SubPath, Path: filepath.Join(SubPathDir(m.node, m.pod.UID), v.Name, m.c.Name, strconv.Itoa(i)),
@@ -174,61 +170,7 @@ func recursiveReadOnly(vm *corev1.VolumeMount, handler Handler) (bool, error) {
 // isEmptyDir reports whether a volume is an emptyDir, the API's default for a volume
 // without a source.
 func isEmptyDir(v *corev1.Volume) bool {
-	return v.HostPath == nil && v.Image == nil
-}
-
-// volumePath returns where a volume is and what has to be there.
-func volumePath(pod *corev1.Pod, v *corev1.Volume, node *Node) Path {
-	if h := v.HostPath; h != nil {
-		p := Path{Kind: UserPath, Path: h.Path, Volume: v.Name}
-		if h.Type != nil {
-			p.Type = *h.Type
-		}
-		return p
-	}
-	p := Path{Kind: OwnDir, Path: emptyDirPath(pod, node, v.Name), Mode: emptyDirMode}
-	if v.EmptyDir != nil && v.EmptyDir.Mode != nil {
-		p.Mode = unixMode(*v.EmptyDir.Mode)
-	}
-	if sc := pod.Spec.SecurityContext; sc != nil && sc.FSGroup != nil {
-		p.Group = sc.FSGroup
-		p.Mode |= fs.ModeSetgid | groupMode
-	}
-	if v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory {
-		p.Kind, p.Volume = MemoryDir, v.Name
-		p.Size = memorySize(pod, v.EmptyDir.SizeLimit, node)
-	}
-	return p
-}
-
-// memorySize returns how much a volume in memory may hold: the least of what it asks
-// for, the memory limit of the pod and what the node can give, 0 without any of them
-// (https://kubernetes.io/docs/concepts/storage/volumes/#emptydir).
-func memorySize(pod *corev1.Pod, limit *resource.Quantity, node *Node) int64 {
-	size := node.Allocatable.Memory().Value()
-	least := func(n int64) {
-		if n > 0 && (size == 0 || n < size) {
-			size = n
-		}
-	}
-	if downward.Limited(pod, corev1.ResourceMemory) {
-		limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
-		least(limits.Memory().Value())
-	}
-	if limit != nil {
-		least(limit.Value())
-	}
-	return size
-}
-
-// unixMode turns the mode bits of chmod(2), including the sticky bit, into Go's.
-func unixMode(bits int32) fs.FileMode {
-	const sticky = 0o1000
-	mode := fs.FileMode(bits) & fs.ModePerm
-	if bits&sticky != 0 {
-		mode |= fs.ModeSticky
-	}
-	return mode
+	return v.EmptyDir != nil || v.VolumeSource == (corev1.VolumeSource{})
 }
 
 func absolute(p string) string {
@@ -250,4 +192,22 @@ func propagation(mode *corev1.MountPropagationMode) runtimeapi.MountPropagation 
 	case corev1.MountPropagationNone:
 	}
 	return runtimeapi.MountPropagation_PROPAGATION_PRIVATE
+}
+
+// devices returns the block devices of a container.
+func devices(c *corev1.Container, run *Run) ([]*runtimeapi.Device, error) {
+	var list []*runtimeapi.Device
+	for i := range c.VolumeDevices {
+		d := &c.VolumeDevices[i]
+		v, ready := run.Volumes[d.Name]
+		if !ready || !v.Block {
+			return nil, fmt.Errorf("volume device %s: the volume is not set up as a block device", d.Name)
+		}
+		permissions := "mrw"
+		if v.ReadOnly {
+			permissions = "r"
+		}
+		list = append(list, &runtimeapi.Device{ContainerPath: d.DevicePath, HostPath: v.Path, Permissions: permissions})
+	}
+	return list, nil
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
@@ -26,7 +25,7 @@ func mounting(vm corev1.VolumeMount) *corev1.Pod {
 }
 
 func TestMountOfAPart(t *testing.T) {
-	const volumes, parts = "/var/lib/kubelet/pods/u1/volumes/kubernetes.io~empty-dir/", "/var/lib/kubelet/pods/u1/volume-subpaths/"
+	const volumes, parts = "/pods/u1/", "/var/lib/kubelet/pods/u1/volume-subpaths/"
 	both, none := corev1.MountPropagationBidirectional, corev1.MountPropagationNone
 	disabled, possible, enabled := corev1.RecursiveReadOnlyDisabled, corev1.RecursiveReadOnlyIfPossible, corev1.RecursiveReadOnlyEnabled
 	able := podspec.Grant{Handler: podspec.Handler{RecursiveReadOnly: true}}
@@ -59,15 +58,15 @@ func TestMountOfAPart(t *testing.T) {
 		},
 		{
 			name: "recursively read-only", vm: corev1.VolumeMount{Name: "host", MountPath: "/c", ReadOnly: true, RecursiveReadOnly: &enabled, MountPropagation: &none}, grant: able,
-			want: &runtimeapi.Mount{ContainerPath: "/c", HostPath: "/srv", Readonly: true, RecursiveReadOnly: true}, path: "user path /srv",
+			want: &runtimeapi.Mount{ContainerPath: "/c", HostPath: "/srv", Readonly: true, RecursiveReadOnly: true},
 		},
 		{
 			name: "if possible, and it is not", vm: corev1.VolumeMount{Name: "host", MountPath: "/c", ReadOnly: true, RecursiveReadOnly: &possible},
-			want: &runtimeapi.Mount{ContainerPath: "/c", HostPath: "/srv", Readonly: true}, path: "user path /srv",
+			want: &runtimeapi.Mount{ContainerPath: "/c", HostPath: "/srv", Readonly: true},
 		},
 		{
 			name: "disabled", vm: corev1.VolumeMount{Name: "host", MountPath: "/c", ReadOnly: true, RecursiveReadOnly: &disabled}, grant: able,
-			want: &runtimeapi.Mount{ContainerPath: "/c", HostPath: "/srv", Readonly: true}, path: "user path /srv",
+			want: &runtimeapi.Mount{ContainerPath: "/c", HostPath: "/srv", Readonly: true},
 		},
 		{
 			name: "not supported", vm: corev1.VolumeMount{Name: "host", MountPath: "/c", ReadOnly: true, RecursiveReadOnly: &enabled},
@@ -87,14 +86,16 @@ func TestMountOfAPart(t *testing.T) {
 				ContainerPath: "/c", HostPath: "/srv",
 				UidMappings: []*runtimeapi.IDMapping{{HostId: 131072, Length: 65536}}, GidMappings: []*runtimeapi.IDMapping{{HostId: 131072, Length: 65536}},
 			},
-			path: "user path /srv",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			pod := mounting(tt.vm)
 			pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "POD", Value: "web"}}
-			spec, err := podspec.Container(pod, &pod.Spec.Containers[0], node(), podspec.Run{Grant: tt.grant, Images: map[string]string{"tools": "sha256:1"}})
+			spec, err := podspec.Container(pod, &pod.Spec.Containers[0], node(), podspec.Run{
+				Grant: tt.grant, Images: map[string]string{"tools": "sha256:1"},
+				Volumes: map[string]podspec.Volume{"data": {Path: volumes + "data"}, "host": {Path: "/srv"}},
+			})
 			if tt.fails != "" {
 				if fmt.Sprint(err) != tt.fails {
 					t.Errorf("error is %v, want %s", err, tt.fails)
@@ -124,47 +125,5 @@ func TestImageThatWasNotPulled(t *testing.T) {
 	_, err := podspec.Container(pod, &pod.Spec.Containers[0], node(), podspec.Run{})
 	if want := "volume mount tools: the image of the volume is not on the node"; fmt.Sprint(err) != want {
 		t.Errorf("error is %v, want %s", err, want)
-	}
-}
-
-func TestVolumesThatAreMade(t *testing.T) {
-	group, mode := int64(2000), int32(0o700)
-	quantity := func(s string) *resource.Quantity { q := resource.MustParse(s); return &q }
-	memory := func(limit *resource.Quantity) *corev1.EmptyDirVolumeSource {
-		return &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: limit}
-	}
-	limited := func(p *corev1.Pod) {
-		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"memory": *quantity("64Mi")}
-	}
-	tests := []struct {
-		name   string
-		source *corev1.EmptyDirVolumeSource
-		edit   func(*corev1.Pod)
-		want   string
-	}{
-		{name: "on disk", source: &corev1.EmptyDirVolumeSource{}, want: "own directory -rwxrwxrwx 0"},
-		{name: "with a group", source: &corev1.EmptyDirVolumeSource{Mode: &mode}, edit: func(p *corev1.Pod) { p.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group} }, want: "own directory grwxrwx--- 0 group 2000"},
-		{name: "in memory", source: memory(nil), want: "memory directory -rwxrwxrwx 1073741824"},
-		{name: "in memory with a limit", source: memory(quantity("16Mi")), want: "memory directory -rwxrwxrwx 16777216"},
-		{name: "in memory, the pod has less", source: memory(quantity("128Mi")), edit: limited, want: "memory directory -rwxrwxrwx 67108864"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			pod := mounting(corev1.VolumeMount{Name: "data", MountPath: "/d"})
-			pod.Spec.Volumes[0].EmptyDir = tt.source
-			if tt.edit != nil {
-				tt.edit(pod)
-			}
-			n := node()
-			n.Allocatable = corev1.ResourceList{"memory": *quantity("1Gi")}
-			p := config(t, pod, n, podspec.Run{}).Paths[1]
-			got := fmt.Sprintf("%s %s %d", p.Kind, p.Mode, p.Size)
-			if p.Group != nil {
-				got += fmt.Sprintf(" group %d", *p.Group)
-			}
-			if got != tt.want {
-				t.Errorf("wish is %q, want %q", got, tt.want)
-			}
-		})
 	}
 }

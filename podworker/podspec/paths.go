@@ -17,10 +17,6 @@ const (
 	OwnDir PathKind = iota
 	// OwnFile is a file of the agent: written anew with Content.
 	OwnFile
-	// UserPath belongs to the user: Type says what is checked or made.
-	UserPath
-	// MemoryDir is a directory in memory: a tmpfs of at most Size bytes.
-	MemoryDir
 	// SubPath is what Sub names below Base, bound to Path without following links out
 	// of Base. What does not exist is made a directory with the mode of Base.
 	SubPath
@@ -33,10 +29,6 @@ func (k PathKind) String() string {
 		return "own directory"
 	case OwnFile:
 		return "own file"
-	case UserPath:
-		return "user path"
-	case MemoryDir:
-		return "memory directory"
 	case SubPath:
 		return "sub-path"
 	}
@@ -54,16 +46,8 @@ type Path struct {
 	Mode fs.FileMode
 	// Content is what an OwnFile holds.
 	Content []byte
-	// Group owns what is made, and what is made in it later; nil: the agent's.
-	Group *int64
-	// Volume is the volume of the pod that a UserPath or MemoryDir is, or that a
-	// SubPath is part of.
+	// Volume is the volume of the pod that a SubPath is part of.
 	Volume string
-	// Type is the type of a UserPath; empty: nothing is checked.
-	Type corev1.HostPathType
-	// Size is the size of a MemoryDir in bytes; 0: half of the node's memory, the
-	// kernel's default.
-	Size int64
 	// Base is the directory of the volume a SubPath is part of, and Sub the path below
 	// it: relative and without "..".
 	Base, Sub string
@@ -72,11 +56,6 @@ type Path struct {
 // SubPathDir returns the directory of all that is bound for the sub-paths of a pod.
 func SubPathDir(node *Node, uid types.UID) string {
 	return filepath.Join(node.PodDir(uid), "volume-subpaths")
-}
-
-// emptyDirPath returns where an emptyDir volume of a pod is kept.
-func emptyDirPath(pod *corev1.Pod, node *Node, volume string) string {
-	return filepath.Join(node.PodDir(pod.UID), "volumes", "kubernetes.io~empty-dir", volume)
 }
 
 // MessageDir returns the directory of the termination messages of a container.

@@ -77,7 +77,7 @@ func Fields() []Field {
 // the ones that are refused as a whole. The key is "Type.Field" in Go spelling.
 //
 //nolint:gochecknoglobals // a constant table
-var fields = merge(podFields, schedulingFields, containerFields, ephemeralFields(), handlerFields, securityFields, volumeFields)
+var fields = merge(podFields, schedulingFields, containerFields, ephemeralFields(), handlerFields, securityFields, volumeFields, projectionFields)
 
 func merge(tables ...map[string]rule) map[string]rule {
 	out := map[string]rule{}

@@ -17,7 +17,7 @@ var containerFields = map[string]rule{
 	"Container.RestartPolicy":            yes, // what it needs depends on the place
 	"Container.RestartPolicyRules":       needs(RestartRules, "restart rules are not supported"),
 	"Container.VolumeMounts":             yes,
-	"Container.VolumeDevices":            no("block devices are not supported"),
+	"Container.VolumeDevices":            needs(CSIVolumes, "block devices are not supported"),
 	"Container.LivenessProbe":            needs(Probes, "no probe engine is attached"),
 	"Container.ReadinessProbe":           needs(Probes, "no probe engine is attached"),
 	"Container.StartupProbe":             needs(Probes, "no probe engine is attached"),

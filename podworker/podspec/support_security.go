@@ -9,9 +9,9 @@ var securityFields = map[string]rule{
 	"PodSecurityContext.RunAsNonRoot":             yes,
 	"PodSecurityContext.SupplementalGroups":       yes,
 	"PodSecurityContext.SupplementalGroupsPolicy": yes, // the value is checked
-	"PodSecurityContext.FSGroup":                  needs(VolumeGroups, "the group of volumes is not changed"),
+	"PodSecurityContext.FSGroup":                  needs(Volumes, "the group of volumes is not changed"),
 	"PodSecurityContext.Sysctls":                  needs(Sysctls, "sysctls are not supported"),
-	"PodSecurityContext.FSGroupChangePolicy":      needs(VolumeGroups, "the group of volumes is not changed"),
+	"PodSecurityContext.FSGroupChangePolicy":      needs(Volumes, "the group of volumes is not changed"),
 	"PodSecurityContext.SeccompProfile":           yes,
 	"PodSecurityContext.AppArmorProfile":          needs(AppArmor, "AppArmor profiles are not supported"),
 	"PodSecurityContext.SELinuxChangePolicy":      needs(SELinux, "SELinux options are not supported"),

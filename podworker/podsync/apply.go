@@ -36,6 +36,9 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 	errs = append(errs, s.remove(ctx, pod, r, a)...)
 	errs = append(errs, s.resize(ctx, pod, r, a)...)
 	if starts := startable(a.Start, stuck); a.NewSandbox || len(starts) > 0 {
+		if err := s.setUp(ctx, pod, r); err != nil {
+			return append(errs, err)
+		}
 		b := batch{syncer: s, pod: pod, record: r, sandboxID: a.SandboxID, seen: seen}
 		errs = append(errs, b.carryOut(ctx, a, starts)...)
 	}

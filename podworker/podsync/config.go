@@ -78,8 +78,10 @@ type Parts struct {
 	Images Images
 	// PodCgroups makes and removes the cgroups of pods. nil: the runtime makes them.
 	PodCgroups PodCgroups
-	// Mounts does bind mounts and file systems in memory. nil: pods that need some are
+	// Volumes sets up the volumes of pods. nil: pods with volumes other than images are
 	// refused.
+	Volumes Volumes
+	// Mounts binds parts of volumes for sub-paths. nil: pods with sub-paths are refused.
 	Mounts Mounts
 	// Resizer is asked before the resources of a running pod change. nil: every change
 	// is accepted.
@@ -88,7 +90,7 @@ type Parts struct {
 	// runtime class; it returns the same each time. nil: nothing.
 	Grant func(ctx context.Context, pod *corev1.Pod) (podspec.Grant, error)
 	// References returns what the variables of a pod refer to. nil: nothing.
-	References func(pod *corev1.Pod) podspec.References
+	References func(ctx context.Context, pod *corev1.Pod) podspec.References
 	// HTTP sends the requests of hooks. nil: a client that trusts every certificate.
 	HTTP Doer
 	// Acknowledged reports whether the final status of a pod is where it has to be, so
@@ -122,10 +124,10 @@ type Syncer struct {
 	log        *slog.Logger
 	starts     *gate
 	disk       disk
-
-	// mu guards pods, never the records in it.
 	// keepDead is how many dead runs of each container stay; Thin makes it smaller.
 	keepDead atomic.Int64
+
+	// mu guards pods, never the records in it.
 	mu   sync.Mutex
 	pods map[types.UID]*record
 }
@@ -157,20 +159,21 @@ func newWith(rt Runtime, cfg Config, d disk) (*Syncer, error) {
 	}
 	s := &Syncer{runtime: rt, cfg: cfg, log: cfg.Log, starts: newGate(cfg.Limits.Starts), disk: d, pods: map[types.UID]*record{}}
 	s.conditions, _ = rt.(conditions)
+	s.keepDead.Store(int64(max(cfg.Limits.DeadPerContainer, 1)))
 	return s, nil
 }
-	s.keepDead.Store(int64(max(cfg.Limits.DeadPerContainer, 1)))
 
 // can returns what is done for pods by the Syncer and by those it was given.
 func (c *Config) can() podspec.Ability {
-	can := c.Can | podspec.InitContainers | podspec.EphemeralContainers | podspec.Hooks | podspec.Deadlines | podspec.RestartRules | podspec.VolumeGroups
+	can := c.Can | podspec.InitContainers | podspec.EphemeralContainers | podspec.Hooks | podspec.Deadlines | podspec.RestartRules
 	_, volumes := c.Parts.Images.(volumeImages)
 	for _, part := range []struct {
 		has bool
 		can podspec.Ability
 	}{
 		{has: c.Prober != nil, can: podspec.Probes},
-		{has: c.Parts.Mounts != nil, can: podspec.SubPaths | podspec.MemoryVolumes},
+		{has: c.Parts.Volumes != nil, can: podspec.Volumes},
+		{has: c.Parts.Mounts != nil, can: podspec.SubPaths},
 		{has: c.Parts.PodCgroups != nil, can: podspec.PodCgroups},
 		{has: volumes, can: podspec.ImageVolumes},
 		{has: c.Parts.References != nil, can: podspec.ReferencedObjects},

@@ -12,7 +12,7 @@ import (
 // disk is all that is written to the file system for pods. Whatever a process leaves that
 // dies in a call, the same call of the next one makes good.
 type disk interface {
-	// make makes a directory or a file, or checks one of the user's.
+	// make makes a directory or a file.
 	make(p *podspec.Path) error
 	// remove removes a file; one that is not there is no error.
 	remove(path string) error
@@ -33,9 +33,7 @@ func (localDisk) make(p *podspec.Path) error {
 		return ownDir(p)
 	case podspec.OwnFile:
 		return ownFile(p)
-	case podspec.UserPath:
-		return userPath(p)
-	case podspec.MemoryDir, podspec.SubPath:
+	case podspec.SubPath:
 	}
 	return errors.New("a " + p.Kind.String() + " is not made on disk")
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/events"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
@@ -52,7 +53,12 @@ func (m *machine) root() string { return filepath.Join(m.dir, "root") }
 func (m *machine) logs() string { return filepath.Join(m.dir, "logs") }
 
 func (m *machine) config() podsync.Config {
+	volumes, err := volume.New(volume.Config{Root: m.root()})
+	if err != nil {
+		m.t.Fatal(err)
+	}
 	return podsync.Config{
+		Parts: podsync.Parts{Volumes: volumes},
 		Node: podspec.Node{
 			Name: "node-a", IPs: []string{"10.0.0.2"}, Root: m.root(), Logs: m.logs(), Instance: "agent-1",
 		},
@@ -88,6 +94,12 @@ func (m *machine) agent(t *testing.T, edit ...func(*podsync.Config)) *agent {
 	cfg := m.config()
 	cfg.OnStatus = a.onStatus
 	cfg.OnEvent = a.onEvent
+	cfg.Parts.Volumes, err = volume.New(volume.Config{Root: m.root(), OnEvent: func(pod *corev1.Pod, e volume.Event) {
+		a.onEvent(pod, podsync.Event{Type: e.Type, Reason: e.Reason, Message: e.Message})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range edit {
 		e(&cfg)
 	}

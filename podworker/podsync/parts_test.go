@@ -20,6 +20,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
@@ -313,36 +314,33 @@ func (tr *tree) Bind(_ context.Context, _, sub, _ string, _ fs.FileMode) error {
 	return tr.do("bind " + sub)
 }
 
-func (tr *tree) Memory(_ context.Context, _ string, size int64, _ fs.FileMode) error {
-	return tr.do("memory")
+func (tr *tree) SetUp(_ context.Context, pod *corev1.Pod) (map[string]volume.Mounted, error) {
+	return map[string]volume.Mounted{"scratch": {Path: "/scratch"}}, tr.do("set up " + pod.Name)
 }
 
-func (tr *tree) Unmount(context.Context, string) error {
-	return tr.do("unmount")
+func (tr *tree) TearDown(_ context.Context, uid types.UID) error {
+	return tr.do("tear down " + string(uid))
 }
 
-// TestCgroupsAndMounts has the cgroup made before the sandbox, mounts before containers,
-// and both removed after the pod.
-func TestCgroupsAndMounts(t *testing.T) {
+// TestCgroupsAndVolumes has volumes set up before anything else, the cgroup made before
+// the sandbox, parts of volumes bound before containers, and all of it removed after the
+// pod.
+func TestCgroupsAndVolumes(t *testing.T) {
 	bubble(t, func(m *machine) {
 		t := m.t
 		parts := &tree{}
 		a := m.agent(t, func(c *podsync.Config) {
-			c.Parts.PodCgroups, c.Parts.Mounts = parts, parts
+			c.Parts.PodCgroups, c.Parts.Volumes, c.Parts.Mounts = parts, parts, parts
 		})
 		pod := newPod("parts", corev1.Container{
-			Name: "app", Image: shell,
-			VolumeMounts: []corev1.VolumeMount{{Name: "memory", MountPath: "/m"}, {Name: "scratch", MountPath: "/s", SubPath: "part"}},
+			Name: "app", Image: shell, VolumeMounts: []corev1.VolumeMount{{Name: "scratch", MountPath: "/s", SubPath: "part"}},
 		})
-		pod.Spec.Volumes = []corev1.Volume{
-			{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
-			{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-		}
+		pod.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 		a.add(pod)
 		pass(2 * time.Second)
 		a.remove(pod)
 		pass(time.Minute)
-		want := []string{"ensure parts", "memory", "bind part", "unmount", "remove uid-parts"}
+		want := []string{"set up parts", "ensure parts", "bind part", "tear down uid-parts", "remove uid-parts"}
 		if diff := cmp.Diff(want, parts.did); diff != "" {
 			t.Errorf("done (-want +got):\n%s", diff)
 		}

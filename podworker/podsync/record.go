@@ -32,6 +32,8 @@ type record struct {
 	restarting bool
 	// given is what the containers of the pod have of the node.
 	given *given
+	// volumes are those of the pod that are ready.
+	volumes volumes
 	// looked is what a Sync may use again.
 	looked looked
 	finale
@@ -112,8 +114,6 @@ func (p *progress) once(kind, subject string) bool {
 	return true
 }
 
-// Kinds of what is done or told once: about a container by id, about a field, or about
-// what the network lacks.
 // anew has what was told of a kind be told again.
 func (p *progress) anew(kind string) {
 	p.mu.Lock()
@@ -121,15 +121,17 @@ func (p *progress) anew(kind string) {
 	delete(p.told, kind)
 }
 
+// Kinds of what is done or told once: about a container by id, about a field, or about
+// what the network lacks.
 const (
 	toldKilling  = "killing"
 	toldBackoff  = "back-off"
 	toldField    = "field"
 	toldNetwork  = "network"
 	toldDeadline = "deadline"
+	toldUnsure   = "unsure"
 	ranPreStop   = "preStop"
 )
-	toldUnsure   = "unsure"
 
 // wait sets why a container does not run.
 func (p *progress) wait(name string, w podstatus.Waiting) {
@@ -223,9 +225,9 @@ func (p *progress) prune(seen *podstatus.Observed) {
 		return !slices.ContainsFunc(seen.Containers, func(c podstatus.Instance) bool { return c.ID == id })
 	}
 	maps.DeleteFunc(p.failedStarts, gone)
+	maps.DeleteFunc(p.ends, func(id string, _ chan struct{}) bool { return gone(id, true) })
 	for _, kind := range []string{toldKilling, toldBackoff, ranPreStop} {
 		maps.DeleteFunc(p.told[kind], gone)
-	maps.DeleteFunc(p.ends, func(id string, _ chan struct{}) bool { return gone(id, true) })
 	}
 }
 

@@ -17,25 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// removeVolumes removes the volumes of a pod that are directories of the agent.
-func (s *Syncer) removeVolumes(ctx context.Context, uid types.UID) error {
-	if !isPathElement(uid) {
-		return nil // such a pod was refused and has none
-	}
-	if err := s.unmount(ctx, uid); err != nil {
-		return err
-	}
-	return s.disk.removeTree(s.cfg.Node.PodDir(uid), "volumes")
-}
-
-// unmount undoes the mounts in the directory of a pod.
-func (s *Syncer) unmount(ctx context.Context, uid types.UID) error {
-	if s.cfg.Parts.Mounts == nil {
-		return nil
-	}
-	return s.cfg.Parts.Mounts.Unmount(ctx, s.cfg.Node.PodDir(uid))
-}
-
 // isPathElement reports whether a UID or a name from elsewhere names a directory of
 // its own.
 func isPathElement[T ~string](name T) bool {
@@ -44,7 +25,7 @@ func isPathElement[T ~string](name T) bool {
 
 // removePodDir removes all the agent has on disk of a pod but its logs.
 func (s *Syncer) removePodDir(ctx context.Context, uid types.UID) error {
-	if err := s.unmount(ctx, uid); err != nil {
+	if err := s.tearDown(ctx, uid); err != nil {
 		return err
 	}
 	return s.disk.removeTree(filepath.Dir(s.cfg.Node.PodDir(uid)), string(uid))

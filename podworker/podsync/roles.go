@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
 // Sandboxes is what a Syncer needs of a runtime's sandboxes. The calls behave as
@@ -87,14 +89,22 @@ type PodCgroups interface {
 	RemovePod(ctx context.Context, uid types.UID) error
 }
 
-// Mounts does what a pod needs of the mount table. podworker/volume.Mounter is one.
+// Volumes sets up the volumes of pods. podworker/volume.Manager is one.
+type Volumes interface {
+	// SetUp makes every volume that a container of the pod mounts ready, however long that
+	// takes, and returns them by name. It is called before a container starts and when the
+	// pod has changed; what is ready already stays as it is. It tells the user what it does
+	// by itself.
+	SetUp(ctx context.Context, pod *corev1.Pod) (map[string]volume.Mounted, error)
+	// TearDown removes them and all that was bound for sub-paths, by what is on disk. It
+	// returns nil when nothing is left.
+	TearDown(ctx context.Context, uid types.UID) error
+}
+
+// Mounts binds parts of volumes to places of their own. podworker/volume.Mounter is one.
 type Mounts interface {
 	// Bind mounts sub, a path below base that leads out of it by no link, at target.
 	Bind(ctx context.Context, base, sub, target string, mode fs.FileMode) error
-	// Memory mounts a file system in memory; a size of 0 is half of the memory.
-	Memory(ctx context.Context, path string, size int64, mode fs.FileMode) error
-	// Unmount undoes every mount at or below dir.
-	Unmount(ctx context.Context, dir string) error
 }
 
 // Resizer decides whether the node can give a pod other resources than it has.

@@ -113,7 +113,7 @@ func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return "", fmt.Errorf("configure sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	if err := s.fulfil(ctx, spec.Paths); err != nil {
+	if err := s.fulfil(ctx, "", spec.Paths); err != nil {
 		s.warning(pod, "", "Failed", fmt.Sprintf("error making pod data directories: %v", err))
 		return "", fmt.Errorf("make directories of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

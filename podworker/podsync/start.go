@@ -107,26 +107,23 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 	if failure != nil {
 		return failure
 	}
-	run, err := b.run(c, st, image)
+	run, err := b.run(ctx, c, st, image)
 	if err != nil {
 		return b.fail(ctx, c, reasonConfig, err)
 	}
 	run.Images = volumes
 	spec, err := podspec.Container(b.pod, c, &b.syncer.cfg.Node, run)
 	if err == nil {
-		err = b.syncer.fulfil(ctx, spec.Paths)
+		err = b.syncer.fulfil(ctx, c.Name, spec.Paths)
 	}
 	if err != nil {
-		if failed, ok := errors.AsType[*volumeError](err); ok {
-			b.syncer.warning(b.pod, "", "FailedMount", failed.Error())
-		}
 		return b.fail(ctx, c, reasonConfig, err)
 	}
 	id, err := b.createContainer(ctx, spec.Config)
-	b.syncer.dropStep(b.pod, b.record, c.Name)
 	if err != nil {
 		return b.fail(ctx, c, reasonCreate, err)
 	}
+	b.syncer.dropStep(b.pod, b.record, c.Name)
 	b.normal(c, "Created", "Container created")
 	return b.begin(ctx, c, id, run.Attempt)
 }
@@ -145,10 +142,10 @@ func (b *batch) fetch(ctx context.Context, c *corev1.Container) (image, map[stri
 
 // run says which run of a container is made. When the runtime knows of no earlier one
 // the logs may, and their numbers go on.
-func (b *batch) run(c *corev1.Container, st *Start, image image) (podspec.Run, error) {
+func (b *batch) run(ctx context.Context, c *corev1.Container, st *Start, image image) (podspec.Run, error) {
 	run := podspec.Run{
 		Attempt: st.Attempt, Backoff: st.Backoff, ImageRef: image.ref, ImageUser: image.user,
-		PodIPs: b.podIPs(), MessageFile: randomName(), Grant: b.grant,
+		PodIPs: b.podIPs(), MessageFile: randomName(), Grant: b.grant, Volumes: b.record.volumes.specs(),
 	}
 	if st.First {
 		n, err := nextLogNumber(filepath.Join(b.syncer.cfg.Node.LogDir(b.pod), c.Name))
@@ -159,7 +156,7 @@ func (b *batch) run(c *corev1.Container, st *Start, image image) (podspec.Run, e
 		run.Backoff = b.syncer.step(b.pod, b.record, c.Name)
 	}
 	if b.syncer.cfg.Parts.References != nil {
-		run.References = b.syncer.cfg.Parts.References(b.pod)
+		run.References = b.syncer.cfg.Parts.References(ctx, b.pod)
 	}
 	if st.Kind == Ephemeral {
 		target, err := b.target(c.Name)

@@ -85,7 +85,7 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 			return podworker.Outcome{Terminal: true}, nil
 		}
 		if actions.Empty() {
-			return outcome(&actions), nil
+			return outcome(&actions), s.keepUp(ctx, pod, r)
 		}
 		if actions.repeats(&last) {
 			return podworker.Outcome{Again: repeatWait}, nil

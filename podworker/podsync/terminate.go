@@ -61,7 +61,8 @@ func (s *Syncer) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	s.final(pod, r, seen)
-	if err := s.removeVolumes(ctx, pod.UID); err != nil {
+	r.volumes = volumes{}
+	if err := s.tearDown(ctx, pod.UID); err != nil {
 		return fmt.Errorf("remove volumes of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	if err := s.removeCgroup(ctx, pod.UID, podstatus.QOSClass(pod)); err != nil {

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
 // ConfigMaps is what a [Store] needs of the API server for the ConfigMaps of one
@@ -20,29 +22,6 @@ type Secrets interface {
 	List(ctx context.Context, opts metav1.ListOptions) (*corev1.SecretList, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
-
-// Kind is a kind of objects.
-type Kind uint8
-
-// The kinds of objects that pods refer to by name.
-const (
-	ConfigMap Kind = iota + 1
-	Secret
-)
-
-// String returns the kind in lower case, as in "configmap".
-func (k Kind) String() string {
-	switch k {
-	case ConfigMap:
-		return "configmap"
-	case Secret:
-		return "secret"
-	}
-	return "invalid"
-}
-
-// resource returns the plural of a kind, as the API server's errors have it.
-func (k Kind) resource() string { return k.String() + "s" }
 
 // listing is what a list of one name has.
 type listing struct {
@@ -93,6 +72,18 @@ func secretClient(of func(namespace string) Secrets) client {
 			return of(namespace).Watch(ctx, opts)
 		},
 	}
+}
+
+// holds reports whether an object is the one of the entry.
+func (e *entry) holds(object metav1.Object) bool {
+	kind := volume.Kind(0)
+	switch object.(type) {
+	case *corev1.ConfigMap:
+		kind = volume.ConfigMaps
+	case *corev1.Secret:
+		kind = volume.Secrets
+	}
+	return kind == e.name.Kind && object.GetName() == e.name.Name && object.GetNamespace() == e.name.Namespace
 }
 
 // immutable reports whether an object says that it never changes.

@@ -26,6 +26,9 @@ const (
 	watchTimeout = 5 * time.Minute
 )
 
+// settled is how long a watch has to last to count as one that works.
+const settled = time.Second
+
 // retry is the wait after the next failure.
 type retry struct{ wait time.Duration }
 
@@ -35,126 +38,138 @@ func (r *retry) next() time.Duration {
 	return r.wait + rand.N(r.wait/5)
 }
 
-// follow keeps an entry as the API server has it until nobody refers to it.
-func (s *Store) follow(e *entry) {
-	var r retry
-	for e.life.Err() == nil {
-		err := s.round(e, &r)
-		if err == nil {
-			continue
+// follower keeps an entry as the API server has it.
+type follower struct {
+	store *Store
+	entry *entry
+	// life ends when no pod refers to the object any more.
+	life context.Context //nolint:containedctx // the follower is its goroutine
+	retry
+}
+
+// run follows the object until no pod refers to it.
+func (f *follower) run() {
+	for f.life.Err() == nil {
+		if f.round() {
+			f.wait = 0
+		} else {
+			pause(f.life, f.next(), f.entry.wanted)
 		}
-		if r.wait == 0 {
-			s.cfg.Log.Warn("object of pods cannot be read, trying again", "object", e.key.String(), "err", err)
-		}
-		pause(e.life, r.next(), e.wanted)
 	}
 }
 
-// round reads the object and follows it until it has to be read again.
-func (s *Store) round(e *entry, r *retry) error {
-	number := s.begin(e)
-	l, err := s.read(e)
-	if e.life.Err() != nil {
-		return nil
+// round reads the object and follows it until it has to be read again. It is false when
+// that should rather wait.
+func (f *follower) round() bool {
+	number := f.store.begin(f.entry)
+	l, err := f.read()
+	if f.life.Err() != nil {
+		return true
 	}
 	if err != nil {
-		s.failed(e, number, err)
-		return err
-	}
-	r.wait = 0
-	s.found(e, number, l.object)
-	if l.object != nil && immutable(l.object) {
-		select {
-		case <-e.life.Done(): // nobody refers to it any more
-		case <-e.wanted: // a new pod does; the name may stand for another object by now
+		if f.store.failed(f.entry, number, err) {
+			f.store.cfg.Log.Warn("object that pods refer to cannot be read, trying again", "object", describe(f.entry.name), "err", err)
 		}
-		return nil
+		return false
 	}
-	return s.watch(e, l.version)
+	f.store.found(f.entry, number, l.object)
+	if l.object == nil || !immutable(l.object) {
+		return f.watch(l.version)
+	}
+	select {
+	case <-f.life.Done(): // nobody refers to it any more
+	case <-f.entry.wanted: // a new pod does; the name may stand for another object by now
+	}
+	return true
 }
 
-// options select one object by its name.
-func (e *entry) options() metav1.ListOptions {
-	return metav1.ListOptions{FieldSelector: "metadata.name=" + e.key.name}
+func (f *follower) client() client { return f.store.clients[f.entry.name.Kind] }
+
+// options select the object by its name.
+func (f *follower) options() metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: "metadata.name=" + f.entry.name.Name}
 }
 
-func (s *Store) read(e *entry) (listing, error) {
-	ctx, cancel := context.WithTimeout(e.life, readTimeout)
+func (f *follower) read() (listing, error) {
+	ctx, cancel := context.WithTimeout(f.life, readTimeout)
 	defer cancel()
-	return s.clients[e.key.kind].list(ctx, e.key.namespace, e.options())
+	return f.client().list(ctx, f.entry.name.Namespace, f.options())
 }
 
-// watch follows the object from a version on. It returns nil when the object has to be
-// read again soon, an error when it should rather wait.
-func (s *Store) watch(e *entry, version string) error {
+// errWanted says that a watch is given up for a new pod.
+var errWanted = errors.New("a new pod refers to the object")
+
+// watch follows the object from a version on, and returns when it has to be read again:
+// true at once, false after a while.
+func (f *follower) watch(version string) bool {
 	for {
 		began := time.Now()
-		next, err := s.watchOnce(e, version)
-		if err != nil || next == "" || e.life.Err() != nil {
-			return err
+		var err error
+		version, err = f.watchOnce(version)
+		worked := time.Since(began) >= settled
+		if err != nil && f.life.Err() == nil {
+			f.store.cfg.Log.Debug("object is read again", "object", describe(f.entry.name), "err", err)
 		}
-		if version = next; time.Since(began) < time.Second {
-			return errors.New("the watch ended at once")
+		switch {
+		case f.life.Err() != nil, errors.Is(err, errWanted):
+			return true
+		case err != nil || !worked:
+			return worked
 		}
 	}
 }
 
-// watchOnce follows the object until the watch ends by itself. It returns the version
-// to go on from, empty to read the object again.
-func (s *Store) watchOnce(e *entry, version string) (next string, err error) {
-	opts := e.options()
+// watchOnce follows the object until the watch ends by itself; then it returns the
+// version to go on from.
+func (f *follower) watchOnce(version string) (next string, err error) {
+	opts := f.options()
 	seconds := int64((watchTimeout + rand.N(watchTimeout)).Seconds())
 	opts.ResourceVersion, opts.TimeoutSeconds, opts.AllowWatchBookmarks = version, &seconds, true
-	w, err := s.clients[e.key.kind].watch(e.life, e.key.namespace, opts)
+	w, err := f.client().watch(f.life, f.entry.name.Namespace, opts)
 	if err != nil {
 		return "", fmt.Errorf("watch: %w", err)
 	}
 	defer w.Stop()
 	for {
 		select {
-		case <-e.life.Done(): // nobody refers to it any more
-			return "", nil
-		case <-e.wanted: // a new pod does
-			return "", nil
-		case event, ok := <-w.ResultChan():
+		case <-f.life.Done(): // nobody refers to it any more
+			return "", f.life.Err()
+		case <-f.entry.wanted: // a new pod does
+			return "", errWanted
+		case event, ok := <-w.ResultChan(): // something has happened to it
 			if !ok {
 				return version, nil
 			}
-			if version, err = s.event(e, &event); version == "" || err != nil {
+			if version, err = f.take(&event); err != nil {
 				return "", err
 			}
 		}
 	}
 }
 
-// event takes in one event and returns the version it makes known, empty to read the
-// object again.
-func (s *Store) event(e *entry, event *watch.Event) (version string, err error) {
+// take takes in one event and returns the version it makes known.
+func (f *follower) take(event *watch.Event) (version string, err error) {
 	if event.Type == watch.Error {
-		if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			return "", fmt.Errorf("watch: %w", err)
-		}
-		return "", nil
+		return "", fmt.Errorf("watch: %w", apierrors.FromObject(event.Object))
 	}
 	object, ok := event.Object.(metav1.Object)
 	if !ok {
-		return "", fmt.Errorf("watch: unexpected object %T in an event %s", event.Object, event.Type)
+		return "", fmt.Errorf("watch: the API server sent a %T with an event %s", event.Object, event.Type)
 	}
-	version = object.GetResourceVersion()
 	switch event.Type {
 	case watch.Added, watch.Modified:
-		if object.GetName() != e.key.name {
-			return "", fmt.Errorf("watch: the API server told of %q", object.GetName())
+		if !f.entry.holds(object) {
+			return "", fmt.Errorf("watch: the API server told of a %T named %q", object, object.GetName())
 		}
-		s.found(e, 0, object)
+		f.store.found(f.entry, 0, object)
 		if immutable(object) {
-			return "", nil
+			return "", errors.New("it has become immutable")
 		}
 	case watch.Deleted:
-		s.found(e, 0, nil)
+		f.store.found(f.entry, 0, nil)
 	case watch.Bookmark, watch.Error:
 	}
-	return version, nil
+	return object.GetResourceVersion(), nil
 }
 
 // pause waits for a time, which a demand shortens, but not below the first wait.

@@ -2,26 +2,31 @@ package objects
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
-// Reference is an object that a pod refers to, in the pod's namespace.
-type Reference struct {
-	Kind Kind
-	Name string
-}
-
-// References returns the ConfigMaps and Secrets that a pod refers to, each once, by
-// kind and name: in its variables and volumes, and for pulling its images.
-func References(pod *corev1.Pod) []Reference {
-	var r references
-	for i := range pod.Spec.ImagePullSecrets {
-		r.add(Secret, pod.Spec.ImagePullSecrets[i].Name)
+// References returns the ConfigMaps and Secrets that a pod refers to, each once: in its
+// volumes, in its variables, and for pulling its images. Those of volumes alone are
+// what [volume.References] returns.
+func References(pod *corev1.Pod) []volume.Object {
+	r := references{namespace: pod.Namespace, found: map[volume.Object]bool{}}
+	for _, o := range volume.References(pod) {
+		if o.Kind != volume.TrustBundles {
+			r.found[o] = true
+		}
 	}
 	for i := range pod.Spec.Volumes {
-		r.volume(&pod.Spec.Volumes[i].VolumeSource)
+		if v := pod.Spec.Volumes[i].CSI; v != nil && v.NodePublishSecretRef != nil {
+			r.add(volume.Secrets, v.NodePublishSecretRef.Name)
+		}
+	}
+	for i := range pod.Spec.ImagePullSecrets {
+		r.add(volume.Secrets, pod.Spec.ImagePullSecrets[i].Name)
 	}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
@@ -31,49 +36,30 @@ func References(pod *corev1.Pod) []Reference {
 	for i := range pod.Spec.EphemeralContainers {
 		r.variables(pod.Spec.EphemeralContainers[i].EnvFrom, pod.Spec.EphemeralContainers[i].Env)
 	}
-	slices.SortFunc(r, func(a, b Reference) int {
+	// The API allows references without a name. They mean nothing.
+	maps.DeleteFunc(r.found, func(o volume.Object, _ bool) bool { return o.Name == "" })
+	return slices.SortedFunc(maps.Keys(r.found), func(a, b volume.Object) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
-	return slices.Compact(r)
 }
 
-type references []Reference
-
-// add takes a reference. The API allows empty names in old objects; they mean
-// nothing.
-func (r *references) add(kind Kind, name string) {
-	if name != "" {
-		*r = append(*r, Reference{Kind: kind, Name: name})
-	}
+// references collects what one pod refers to.
+type references struct {
+	namespace string
+	found     map[volume.Object]bool
 }
 
-func (r *references) volume(v *corev1.VolumeSource) {
-	switch {
-	case v.ConfigMap != nil:
-		r.add(ConfigMap, v.ConfigMap.Name)
-	case v.Secret != nil:
-		r.add(Secret, v.Secret.SecretName)
-	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
-		r.add(Secret, v.CSI.NodePublishSecretRef.Name)
-	case v.Projected != nil:
-		for i := range v.Projected.Sources {
-			if c := v.Projected.Sources[i].ConfigMap; c != nil {
-				r.add(ConfigMap, c.Name)
-			}
-			if s := v.Projected.Sources[i].Secret; s != nil {
-				r.add(Secret, s.Name)
-			}
-		}
-	}
+func (r *references) add(kind volume.Kind, name string) {
+	r.found[volume.Object{Kind: kind, Namespace: r.namespace, Name: name}] = true
 }
 
 func (r *references) variables(from []corev1.EnvFromSource, single []corev1.EnvVar) {
 	for i := range from {
 		if c := from[i].ConfigMapRef; c != nil {
-			r.add(ConfigMap, c.Name)
+			r.add(volume.ConfigMaps, c.Name)
 		}
 		if s := from[i].SecretRef; s != nil {
-			r.add(Secret, s.Name)
+			r.add(volume.Secrets, s.Name)
 		}
 	}
 	for i := range single {
@@ -81,10 +67,10 @@ func (r *references) variables(from []corev1.EnvFromSource, single []corev1.EnvV
 			continue
 		}
 		if c := single[i].ValueFrom.ConfigMapKeyRef; c != nil {
-			r.add(ConfigMap, c.Name)
+			r.add(volume.ConfigMaps, c.Name)
 		}
 		if s := single[i].ValueFrom.SecretKeyRef; s != nil {
-			r.add(Secret, s.Name)
+			r.add(volume.Secrets, s.Name)
 		}
 	}
 }

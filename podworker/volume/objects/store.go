@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
 // Config is the API server of a [Store], and who is told of changes. ConfigMaps and
@@ -22,8 +24,8 @@ type Config struct {
 	Secrets    func(namespace string) Secrets
 	// Changed is called when an object has changed, appeared or gone, with the pods that
 	// refer to it. It is called by many goroutines and must not block; nil: nobody is
-	// told.
-	Changed func(pods []types.UID)
+	// told. It is where the method Changed of a volume.Manager is called.
+	Changed func(object volume.Object, pods []types.UID)
 	// Log gets why objects cannot be read; nil: nothing is logged.
 	Log *slog.Logger
 }
@@ -31,23 +33,17 @@ type Config struct {
 // Store has the objects of pods. Make one with [New].
 type Store struct {
 	cfg     Config
-	clients map[Kind]client
+	clients map[volume.Kind]client
 	wake    chan struct{}
 
-	// mu guards the fields below and all that entries have.
+	// mu guards the fields below and all that changes of entries.
 	mu sync.Mutex
 	// entries are the objects that pods refer to, pods the references of each.
-	entries map[key]*entry
-	pods    map[types.UID]map[key]bool
+	entries map[volume.Object]*entry
+	pods    map[types.UID]map[volume.Object]bool
 }
 
-// key names an object.
-type key struct {
-	kind            Kind
-	namespace, name string
-}
-
-func (k key) String() string { return fmt.Sprintf("%s %s/%s", k.kind, k.namespace, k.name) }
+var _ volume.Objects = (*Store)(nil)
 
 // New returns a Store that does nothing yet.
 func New(cfg Config) (*Store, error) {
@@ -59,10 +55,10 @@ func New(cfg Config) (*Store, error) {
 	}
 	return &Store{
 		cfg:     cfg,
-		clients: map[Kind]client{ConfigMap: configMapClient(cfg.ConfigMaps), Secret: secretClient(cfg.Secrets)},
+		clients: map[volume.Kind]client{volume.ConfigMaps: configMapClient(cfg.ConfigMaps), volume.Secrets: secretClient(cfg.Secrets)},
 		wake:    make(chan struct{}, 1),
-		entries: map[key]*entry{},
-		pods:    map[types.UID]map[key]bool{},
+		entries: map[volume.Object]*entry{},
+		pods:    map[types.UID]map[volume.Object]bool{},
 	}, nil
 }
 
@@ -74,88 +70,89 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.wake: // there are new entries
+		case <-s.wake: // there may be new entries
 		}
-		for _, e := range s.idle(ctx) {
-			followers.Go(func() { s.follow(e) })
+		for _, f := range s.unfollowed(ctx) {
+			followers.Go(f.run)
 		}
 	}
 }
 
-// idle returns the entries that nobody follows yet, which from now on the caller does.
-func (s *Store) idle(ctx context.Context) []*entry {
+// unfollowed returns who is to follow the entries that nobody follows yet.
+func (s *Store) unfollowed(ctx context.Context) []*follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []*entry
+	var out []*follower
 	for _, e := range s.entries {
-		if e.stop == nil {
-			e.life, e.stop = context.WithCancel(ctx)
-			out = append(out, e)
+		if e.stop != nil {
+			continue
 		}
+		f := &follower{store: s, entry: e}
+		f.life, e.stop = context.WithCancel(ctx)
+		out = append(out, f)
 	}
 	return out
 }
 
-// Use begins to follow the objects that a pod refers to. Those the pod has not been
-// known to refer to are read anew, so that what [Store.Wait] waits for is not older
-// than this call. Called again it takes in what the pod refers to now.
+// Use begins to follow the objects that a pod refers to. Those that it was not known to
+// refer to are read anew, so that what it gets is not older than this call. Called again
+// it takes in what the pod refers to now.
 func (s *Store) Use(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, now := s.pods[pod.UID], map[key]bool{}
-	for _, r := range References(pod) {
-		k := key{kind: r.Kind, namespace: pod.Namespace, name: r.Name}
-		now[k] = true
-		if before[k] {
+	before, now := s.pods[pod.UID], map[volume.Object]bool{}
+	for _, o := range References(pod) {
+		now[o] = true
+		if before[o] {
 			continue
 		}
-		e := s.entries[k]
+		e := s.entries[o]
 		if e == nil {
-			e = newEntry(k)
-			s.entries[k] = e
+			e = newEntry(o)
+			s.entries[o] = e
 		}
 		e.demand(pod.UID)
 	}
-	for k := range before {
-		if !now[k] {
-			s.leaveLocked(pod.UID, k)
+	for o := range before {
+		if !now[o] {
+			s.leaveLocked(pod.UID, o)
 		}
 	}
 	s.pods[pod.UID] = now
 	signal(s.wake)
 }
 
-// Release says that a pod refers to nothing any more. Objects that no pod refers to
-// are forgotten.
+// Release says that a pod refers to nothing any more. Objects that no pod refers to are
+// forgotten.
 func (s *Store) Release(pod types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k := range s.pods[pod] {
-		s.leaveLocked(pod, k)
+	for o := range s.pods[pod] {
+		s.leaveLocked(pod, o)
 	}
 	delete(s.pods, pod)
 }
 
-func (s *Store) leaveLocked(pod types.UID, k key) {
-	e := s.entries[k]
+func (s *Store) leaveLocked(pod types.UID, o volume.Object) {
+	e := s.entries[o]
 	delete(e.users, pod)
+	e.broadcast() // whoever waits for the pod is told that there is nothing to wait for
 	if len(e.users) > 0 {
 		return
 	}
-	delete(s.entries, k)
+	delete(s.entries, o)
 	if e.stop != nil {
 		e.stop()
 	}
-	e.broadcast() // whoever waits is told that there is nothing to wait for
 }
 
 // Wait waits until every object that a pod refers to is known as it was when Use named
-// it, or later. An object that cannot be read now and was known before is as it was.
-// When ctx ends first, the error says what is missing, and why.
+// it, or later. One that cannot be read now and was known before is as it was. When ctx
+// ends first, the error says what is missing, and why.
 func (s *Store) Wait(ctx context.Context, pod types.UID) error {
 	for {
-		missing, changed, err := s.missing(pod)
-		if missing == nil {
+		e, changed, err := s.missing(pod)
+		if e == nil {
 			return nil
 		}
 		select {
@@ -163,29 +160,30 @@ func (s *Store) Wait(ctx context.Context, pod types.UID) error {
 			if err == nil {
 				err = ctx.Err()
 			}
-			return fmt.Errorf("wait for %s: %w", missing.key, err)
-		case <-changed: // of the first that is missing
+			return fmt.Errorf("wait for %s: %w", describe(e.name), err)
+		case <-changed: // the entry has; there may be others to wait for
 		}
 	}
 }
 
-// missing returns an object that a pod has to wait for, what is closed when that has
-// changed, and why it could not be read so far; nil if there is none.
+// missing returns an object that a pod has to wait for, nil if there is none, what is
+// closed when that has changed, and why it could not be read so far.
 func (s *Store) missing(pod types.UID) (e *entry, changed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k := range s.pods[pod] {
-		if e := s.entries[k]; !e.serves(pod) {
+	for o := range s.pods[pod] {
+		if e := s.entries[o]; !e.known || !e.triedFor(pod) {
 			return e, e.changed, e.err
 		}
 	}
 	return nil, nil, nil
 }
 
-// ConfigMap returns an object that a pod refers to. One that does not exist is an
-// error for which IsNotFound of k8s.io/apimachinery's package api/errors is true.
-func (s *Store) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
-	object, err := s.get(key{kind: ConfigMap, namespace: namespace, name: name})
+// ConfigMap returns an object that a pod refers to. It answers from memory, except that
+// the first time it waits for the read that Use asked for. One that does not exist is
+// an error for which IsNotFound of k8s.io/apimachinery's package api/errors is true.
+func (s *Store) ConfigMap(ctx context.Context, pod *corev1.Pod, name string) (*corev1.ConfigMap, error) {
+	object, err := s.get(ctx, pod.UID, volume.Object{Kind: volume.ConfigMaps, Namespace: pod.Namespace, Name: name})
 	if err != nil {
 		return nil, err
 	}
@@ -193,30 +191,48 @@ func (s *Store) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
 }
 
 // Secret is [Store.ConfigMap] for Secrets.
-func (s *Store) Secret(namespace, name string) (*corev1.Secret, error) {
-	object, err := s.get(key{kind: Secret, namespace: namespace, name: name})
+func (s *Store) Secret(ctx context.Context, pod *corev1.Pod, name string) (*corev1.Secret, error) {
+	object, err := s.get(ctx, pod.UID, volume.Object{Kind: volume.Secrets, Namespace: pod.Namespace, Name: name})
 	if err != nil {
 		return nil, err
 	}
 	return object.(*corev1.Secret), nil //nolint:forcetypeassert // an entry has objects of its kind only
 }
 
-func (s *Store) get(k key) (metav1.Object, error) {
+func (s *Store) get(ctx context.Context, pod types.UID, o volume.Object) (metav1.Object, error) {
+	for {
+		object, changed, err := s.look(pod, o)
+		if changed == nil {
+			return object, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for %s: %w", describe(o), ctx.Err())
+		case <-changed: // a read has ended, or the pod refers to it no more
+		}
+	}
+}
+
+// look returns an object or why there is none; before the read that the pod asked for
+// has ended, what is closed when that may have.
+func (s *Store) look(pod types.UID, o volume.Object) (object metav1.Object, changed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[k]
+	e := s.entries[o]
 	switch {
-	case e == nil:
-		return nil, fmt.Errorf("object %q/%q not registered: no pod in hand refers to this %s", k.namespace, k.name, k.kind)
-	case !e.known && e.err != nil:
-		return nil, fmt.Errorf("read %s: %w", k, e.err)
+	case !s.pods[pod][o]:
+		return nil, nil, fmt.Errorf("object %q/%q not registered: the pod is not known to refer to this %s", o.Namespace, o.Name, o.Kind)
+	case !e.triedFor(pod):
+		return nil, e.changed, nil
 	case !e.known:
-		return nil, fmt.Errorf("%s has not been read yet", k)
+		return nil, nil, fmt.Errorf("read %s: %w", describe(o), e.err)
 	case e.object == nil:
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: k.kind.resource()}, k.name)
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: o.Kind.String() + "s"}, o.Name)
 	}
-	return e.object, nil
+	return e.object, nil, nil
 }
+
+func describe(o volume.Object) string { return o.Kind.String() + " " + o.Namespace + "/" + o.Name }
 
 // signal wakes whoever waits, now or later.
 func signal(c chan<- struct{}) {
