@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/pem"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,34 @@ func TestBackoff(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestProgressOfAGroup: told when it is time, then a minute later.
+func TestProgressOfAGroup(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.WriteFile(dir+"/"+name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	info, err := root.Stat(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []int
+	own := Ownership{Group: int64(os.Getgid()), Progress: func(files int) { told = append(told, files) }}
+	w := groupWalk{root: root, want: own, report: time.Now().Add(-time.Second)}
+	if err := w.dir(t.Context(), ".", info); err != nil {
+		t.Fatal(err)
+	}
+	if next := time.Until(w.report); !slices.Equal(told, []int{1}) || w.done != 4 || next > time.Minute {
+		t.Errorf("told %v of %d files, next in %s, want once of 4 and then within a minute", told, w.done, next)
 	}
 }
 
