@@ -62,6 +62,8 @@ func Decode(data []byte, node string) (Manifest, error) {
 // decoder holds what decoding depends on besides the bytes.
 type decoder struct {
 	node string
+	// remote is true for a pod of a URL.
+	remote bool
 	// strict makes errors of unknown fields and of fields set twice.
 	strict bool
 }
@@ -200,7 +202,7 @@ func (d decoder) pod(from *strictyaml.Document) (Manifest, []Problem) {
 	}
 	dropForeign(&vain, pod, d.node)
 	defaultPod(pod)
-	makeStatic(pod, d.node, digest)
+	makeStatic(pod, digest, origin{node: d.node, remote: d.remote})
 	warnPriority(&vain, pod)
 	warnRelativeMounts(&vain, pod)
 	if pod.Name != "" {

@@ -1,4 +1,4 @@
-// Package staticpods reads pods from manifest files: a directory, or one file.
+// Package staticpods reads pods from manifests: a directory, one file, or a URL.
 //
 // A Source watches the path and delivers the whole set of pods after each change.
 // A file that breaks keeps the pod that it last described, so that an editor, a
@@ -13,9 +13,13 @@
 // ConfigMaps and Secrets may stand beside the pods, in files of their own or as further
 // documents of one; a pod may refer to these, and to no others.
 //
-// The package does not run pods, makes no mirror pods and puts no objects into them.
+// A Remote, made by URL, asks a server for a Pod or a PodList in the same way: an answer
+// that is missing or broken changes nothing. Its pods refer to no objects.
 //
-// A Source runs once, in one goroutine besides the caller's; Statuses may be
-// called from any. Reading the path is the only privilege it needs. It
-// uses inotify where it can and looks every Period where it cannot.
+// The package does not run pods, makes no mirror pods (staticpods/mirror does) and puts
+// no objects into them.
+//
+// A Source or Remote runs once, in one goroutine besides the caller's; Statuses may be
+// called from any. Reading the path is the only privilege it needs. A Source uses
+// inotify where it can and looks every Period where it cannot.
 package staticpods

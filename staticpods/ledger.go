@@ -14,19 +14,12 @@ import (
 // resolve makes the set.
 type ledger struct {
 	settle time.Duration
-	adopt  func(*corev1.Pod) (types.UID, bool)
 	files  map[string]*file
-	// uids has what was decided for the digests of the pods in the files, seen when
-	// a UID was first in a set.
-	uids map[string]types.UID
-	seen map[types.UID]string
+	identities
 }
 
 func newLedger(settle time.Duration, adopt func(*corev1.Pod) (types.UID, bool)) *ledger {
-	return &ledger{
-		settle: settle, adopt: adopt,
-		files: map[string]*file{}, uids: map[string]types.UID{}, seen: map[types.UID]string{},
-	}
+	return &ledger{settle: settle, files: map[string]*file{}, identities: newIdentities(adopt)}
 }
 
 // observe compares a view with what is known. It returns the entries that are to
@@ -154,47 +147,13 @@ func (l *ledger) objects(names []string) []local {
 
 func fullName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// identify settles the UID of a pod that is new, and when it was first seen.
-func (l *ledger) identify(r *result, now time.Time) {
-	pod := r.pod
-	if _, done := pod.Annotations[AnnotationSeen]; done {
-		return
-	}
-	if string(pod.UID) == r.digest { // the manifest gives no UID
-		if uid, ok := l.adopted(r); ok {
-			adopt(pod, uid)
-		}
-	}
-	l.uids[r.digest] = pod.UID
-	if l.seen[pod.UID] == "" {
-		l.seen[pod.UID] = now.Format(time.RFC3339Nano)
-	}
-	pod.Annotations[AnnotationSeen] = l.seen[pod.UID]
-}
-
-// adopted returns the UID that the pod shall have instead of its digest. An answer
-// stands for as long as a file holds the pod, under whatever name.
-func (l *ledger) adopted(r *result) (types.UID, bool) {
-	if uid, known := l.uids[r.digest]; known {
-		return uid, true
-	}
-	if l.adopt == nil {
-		return "", false
-	}
-	uid, ok := l.adopt(r.pod.DeepCopy())
-	return uid, ok && uid != ""
-}
-
 // forget drops what was remembered for pods that have left every file.
 func (l *ledger) forget() {
-	digests, uids := map[string]bool{}, map[types.UID]bool{}
-	for _, f := range l.files {
-		for _, r := range []result{f.good, f.runs} {
-			if r.pod != nil {
-				digests[r.digest], uids[r.pod.UID] = true, true
+	l.retain(func(yield func(*result) bool) {
+		for _, f := range l.files {
+			if !yield(&f.good) || !yield(&f.runs) {
+				return
 			}
 		}
-	}
-	maps.DeleteFunc(l.uids, func(d string, _ types.UID) bool { return !digests[d] })
-	maps.DeleteFunc(l.seen, func(u types.UID, _ string) bool { return !uids[u] })
+	})
 }

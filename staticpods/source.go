@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,10 +85,7 @@ type Source struct {
 	path  string
 	cfg   Config
 	watch func(path string) (watcher, error)
-
-	// mu guards statuses, which Run replaces and Statuses reads.
-	mu       sync.Mutex
-	statuses []FileStatus
+	board board
 }
 
 // Dir returns a source of the manifests in a directory, or of the one manifest
@@ -109,17 +105,13 @@ func newSource(path string, cfg Config, watch func(string) (watcher, error)) (*S
 	if err != nil {
 		return nil, fmt.Errorf("static pods: %w", err)
 	}
-	return &Source{path: absolute, cfg: cfg, watch: watch}, nil
+	return &Source{path: absolute, cfg: cfg, watch: watch, board: board{path: absolute, log: cfg.Log}}, nil
 }
 
 // Statuses returns the status of every file that is not hidden, in the order of
 // their names; first that of the path itself when it is missing or unreadable. It
 // is empty before the first look. Any goroutine may call it.
-func (s *Source) Statuses() []FileStatus {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.statuses)
-}
+func (s *Source) Statuses() []FileStatus { return s.board.list() }
 
 // Run calls set with the whole set, once at the start and then after each
 // change, until ctx is cancelled; it then returns nil. It is called once, and
@@ -169,8 +161,7 @@ type run struct {
 	set       func(Set)
 	delivered bool
 	last      resolution
-	own       FileStatus // of the path; the zero State when there is nothing to say
-	warned    bool       // the watcher's failure is in the log
+	warned    bool // the watcher's failure is in the log
 }
 
 // look takes one look at the path, delivers the set if it changed, and returns
@@ -244,60 +235,13 @@ func (r *run) fileStatuses() []FileStatus {
 	return slices.DeleteFunc(r.Statuses(), func(s FileStatus) bool { return s.Path == r.path })
 }
 
-// publish replaces the statuses and logs what changed.
+// publish shows the statuses of the files, and first that of the path itself unless its
+// State is zero.
 func (r *run) publish(own FileStatus, files []FileStatus, now time.Time) {
 	var all []FileStatus
 	if own.State != 0 {
-		own.Path, own.Since = r.path, now
-		if r.own.same(own) {
-			own.Since = r.own.Since
-		}
+		own.Path = r.path
 		all = append(all, own)
 	}
-	r.own = own
-	all = append(all, files...)
-	r.logChanges(r.Statuses(), all)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.statuses = all
-}
-
-// logChanges has one line for each status that is new, changed or gone.
-func (r *run) logChanges(old, all []FileStatus) {
-	before, after := map[string]FileStatus{}, map[string]bool{}
-	for _, s := range old {
-		before[s.Path] = s
-	}
-	for _, s := range all {
-		after[s.Path] = true
-		if !before[s.Path].same(s) {
-			r.log(s)
-		}
-	}
-	for _, s := range old {
-		switch {
-		case after[s.Path]:
-		case s.Path == r.path && s.State >= Missing:
-			r.cfg.Log.Info("manifests can be read again", "path", s.Path)
-		default:
-			r.cfg.Log.Info("manifest gone", "path", s.Path, "pod", s.Pod)
-		}
-	}
-}
-
-func (r *run) log(s FileStatus) {
-	switch s.State {
-	case OK:
-		r.cfg.Log.Info("manifest read", "path", s.Path, "pod", s.Pod, "uid", s.UID, "objects", s.Objects)
-	case Pending:
-	case Invalid:
-		r.cfg.Log.Error("manifest invalid", "path", s.Path, "reason", s.Reason, "pod", s.Pod, "kept", s.Kept)
-	case Unreadable:
-		r.cfg.Log.Error("manifests unreadable, the last set stays", "path", s.Path, "reason", s.Reason)
-	case Duplicate, Ignored, Missing:
-		r.cfg.Log.Warn("manifest not used", "path", s.Path, "state", s.State, "reason", s.Reason)
-	}
-	for _, w := range s.Warnings {
-		r.cfg.Log.Warn("manifest warning", "path", s.Path, "line", w.Line, "field", w.Field, "warning", w.Message)
-	}
+	r.board.show(append(all, files...), now)
 }

@@ -13,7 +13,7 @@ import (
 
 // The annotations that a node keeps on its pods, with the kubelet's keys.
 const (
-	// AnnotationSource says where the pod comes from; "file" for this package.
+	// AnnotationSource says where the pod comes from: "file", or "http" for a URL.
 	AnnotationSource = "kubernetes.io/config.source"
 	// AnnotationHash is the UID of a static pod; a changed manifest changes it.
 	AnnotationHash = "kubernetes.io/config.hash"
@@ -23,27 +23,40 @@ const (
 
 	annotationMirror = "kubernetes.io/config.mirror"
 	sourceFile       = "file"
+	sourceURL        = "http"
 )
 
 // systemNodeCritical is the priority of system-node-critical
 // (https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption).
 const systemNodeCritical = 2000001000
 
+// origin is where a static pod comes from.
+type origin struct {
+	// node is the name of the node that reads the manifest.
+	node string
+	// remote is true for a URL, false for a file.
+	remote bool
+}
+
 // makeStatic turns a pod with the defaults of the API into a static pod of the
 // node, in the kubelet's order: UID, name, namespace, node, hash, toleration,
-// phase.
-func makeStatic(pod *corev1.Pod, node, digest string) {
+// phase. As in the kubelet, pods of a URL get no toleration.
+func makeStatic(pod *corev1.Pod, digest string, from origin) {
 	if pod.UID == "" {
 		pod.UID = types.UID(digest)
 	}
 	if pod.Name != "" {
-		pod.Name += "-" + strings.ToLower(node)
+		pod.Name += "-" + strings.ToLower(from.node)
 	}
 	pod.Namespace = namespaceOf(pod)
-	pod.Spec.NodeName = node
+	pod.Spec.NodeName = from.node
 	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationHash, string(pod.UID))
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSource, sourceFile)
-	tolerateNoExecute(&pod.Spec)
+	if from.remote {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSource, sourceURL)
+	} else {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, AnnotationSource, sourceFile)
+		tolerateNoExecute(&pod.Spec)
+	}
 	pod.Status.Phase = corev1.PodPending
 }
 

@@ -226,3 +226,27 @@ func (d Document) LineOf(path string) int { return d.tree().lineOf(path) }
 
 // Has reports whether the document states the field at path, be it null.
 func (d Document) Has(path string) bool { return d.tree().has(path) }
+
+// Items returns the items of the list in a field of the document as documents of their
+// own, whose lines are those of the file. A field that is not set, or null, is an empty
+// list; one that is no list is an error.
+func (d Document) Items(field string) ([]Document, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(d.json, &fields); err != nil {
+		return nil, fmt.Errorf("%s: not in an object: %w", field, err)
+	}
+	raw, ok := fields[field]
+	if !ok {
+		return nil, nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return nil, fmt.Errorf("%s: not a list", field)
+	}
+	docs := make([]Document, len(items))
+	for i, item := range items {
+		path := fmt.Sprintf("%s[%d]", field, i)
+		docs[i] = Document{Line: d.LineOf(path), json: item, tree: func() *node { return d.tree().sub(path) }}
+	}
+	return docs, nil
+}

@@ -90,6 +90,22 @@ func (n *node) has(path string) bool {
 	return ok
 }
 
+// sub returns the node at path as the root of a document.
+func (n *node) sub(path string) *node {
+	root := node{kind: mapping, line: n.lineOf(path)}
+	at := n
+	for ok := true; path != "" && ok; {
+		var step string
+		step, path = cutStep(path)
+		at, _, ok = at.step(step)
+	}
+	if at != nil {
+		root = *at
+	}
+	root.merged, root.unread = n.merged, n.unread
+	return &root
+}
+
 // find walks path as far as the document goes; ok says that it went all the way.
 func (n *node) find(path string) (line int, ok bool) {
 	if n == nil {

@@ -188,6 +188,41 @@ func TestLineOf(t *testing.T) {
 	}
 }
 
+func TestItemsAreDocumentsWithTheLinesOfTheirFile(t *testing.T) {
+	docs, err := Parse([]byte("kind: List\nitems:\n- name: a\n- name: b\n  spec:\n    nope: 1\n- null\nempty: null\ntext: x\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := docs[0].Items("items")
+	if err != nil || len(items) != 3 {
+		t.Fatalf("%d items, %v; want 3", len(items), err)
+	}
+	got := []int{items[0].Line, items[1].Line, items[1].LineOf("spec.nope"), items[2].Line, items[2].LineOf("x")}
+	if diff := cmp.Diff([]int{3, 4, 6, 3, 3}, got); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	var item struct {
+		Name string `json:"name"`
+	}
+	if err := items[1].Decode(&item); err != nil || item.Name != "b" {
+		t.Errorf("the second item is %+v, %v", item, err)
+	}
+	if issues := items[1].Check(&item); len(issues) != 1 || issues[0].Line != 5 || issues[0].Field != "spec" {
+		t.Errorf("issues of the second item %+v", issues)
+	}
+	if issues := items[2].Check(&item); len(issues) > 0 {
+		t.Errorf("issues of null %+v", issues)
+	}
+	for _, field := range []string{"empty", "absent"} {
+		if items, err := docs[0].Items(field); err != nil || len(items) > 0 {
+			t.Errorf("%s: %d items, %v", field, len(items), err)
+		}
+	}
+	if _, err := docs[0].Items("text"); err == nil {
+		t.Error("a text is no list")
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"a: 1", "{\"a\": [1, {\"b\": null}]}", "a: &x [1]\nb: *x\n", "---\n...\n--- |\n text\n", "<<: {a: 1}\na: 2", "? {a: b}\n: c", "~: 1",
