@@ -58,13 +58,25 @@ func (m *machine) config() podsync.Config {
 		m.t.Fatal(err)
 	}
 	return podsync.Config{
-		Parts: podsync.Parts{Volumes: volumes},
+		Parts: podsync.Parts{Volumes: manager{volumes}},
 		Node: podspec.Node{
 			Name: "node-a", IPs: []string{"10.0.0.2"}, Root: m.root(), Logs: m.logs(), Instance: "agent-1",
 		},
 		RuntimeName: "containerd",
 		LogLinks:    filepath.Join(m.dir, "links"),
 	}
+}
+
+// manager sets up volumes.
+type manager struct{ *volume.Manager }
+
+func (m manager) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]podspec.Volume, error) {
+	list, err := m.Manager.SetUp(ctx, pod)
+	out := map[string]podspec.Volume{}
+	for name, v := range list {
+		out[name] = podspec.Volume{Path: v.Path, Block: v.Block, ReadOnly: v.ReadOnly, Relabel: v.Relabel}
+	}
+	return out, err
 }
 
 // agent is one process of a node agent: a Pool over a Syncer, woken by a relist every
@@ -94,12 +106,13 @@ func (m *machine) agent(t *testing.T, edit ...func(*podsync.Config)) *agent {
 	cfg := m.config()
 	cfg.OnStatus = a.onStatus
 	cfg.OnEvent = a.onEvent
-	cfg.Parts.Volumes, err = volume.New(volume.Config{Root: m.root(), OnEvent: func(pod *corev1.Pod, e volume.Event) {
+	volumes, err := volume.New(volume.Config{Root: m.root(), OnEvent: func(pod *corev1.Pod, e volume.Event) {
 		a.onEvent(pod, podsync.Event{Type: e.Type, Reason: e.Reason, Message: e.Message})
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Parts.Volumes = manager{volumes}
 	for _, e := range edit {
 		e(&cfg)
 	}

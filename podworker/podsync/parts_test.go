@@ -20,7 +20,6 @@ import (
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
-	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
@@ -314,8 +313,8 @@ func (tr *tree) Bind(_ context.Context, _, sub, _ string, _ fs.FileMode) error {
 	return tr.do("bind " + sub)
 }
 
-func (tr *tree) SetUp(_ context.Context, pod *corev1.Pod) (map[string]volume.Mounted, error) {
-	return map[string]volume.Mounted{"scratch": {Path: "/scratch"}}, tr.do("set up " + pod.Name)
+func (tr *tree) SetUp(_ context.Context, pod *corev1.Pod) (map[string]podspec.Volume, error) {
+	return map[string]podspec.Volume{"scratch": {Path: "/scratch"}}, tr.do("set up " + pod.Name)
 }
 
 func (tr *tree) TearDown(_ context.Context, uid types.UID) error {

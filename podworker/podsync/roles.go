@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/nodekit-go/nodekit/podworker/volume"
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
 
 // Sandboxes is what a Syncer needs of a runtime's sandboxes. The calls behave as
@@ -89,13 +89,14 @@ type PodCgroups interface {
 	RemovePod(ctx context.Context, uid types.UID) error
 }
 
-// Volumes sets up the volumes of pods. podworker/volume.Manager is one.
+// Volumes sets up the volumes of pods. podworker/volume.Manager does it; what it returns has
+// to be put into the words of podspec, so that neither package brings the other along.
 type Volumes interface {
 	// SetUp makes every volume that a container of the pod mounts ready, however long that
 	// takes, and returns them by name. It is called before a container starts and when the
 	// pod has changed; what is ready already stays as it is. It tells the user what it does
 	// by itself.
-	SetUp(ctx context.Context, pod *corev1.Pod) (map[string]volume.Mounted, error)
+	SetUp(ctx context.Context, pod *corev1.Pod) (map[string]podspec.Volume, error)
 	// TearDown removes them and all that was bound for sub-paths, by what is on disk. It
 	// returns nil when nothing is left.
 	TearDown(ctx context.Context, uid types.UID) error

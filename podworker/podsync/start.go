@@ -145,7 +145,7 @@ func (b *batch) fetch(ctx context.Context, c *corev1.Container) (image, map[stri
 func (b *batch) run(ctx context.Context, c *corev1.Container, st *Start, image image) (podspec.Run, error) {
 	run := podspec.Run{
 		Attempt: st.Attempt, Backoff: st.Backoff, ImageRef: image.ref, ImageUser: image.user,
-		PodIPs: b.podIPs(), MessageFile: randomName(), Grant: b.grant, Volumes: b.record.volumes.specs(),
+		PodIPs: b.podIPs(), MessageFile: randomName(), Grant: b.grant, Volumes: b.record.volumes.list,
 	}
 	if st.First {
 		n, err := nextLogNumber(filepath.Join(b.syncer.cfg.Node.LogDir(b.pod), c.Name))

@@ -8,23 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
-	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
 // volumes are the volumes of a pod that are ready.
 type volumes struct {
 	// pod is the version of it that they were made ready for, nil if they were not.
 	pod  *corev1.Pod
-	list map[string]volume.Mounted
-}
-
-// specs returns them as a configuration needs them.
-func (v *volumes) specs() map[string]podspec.Volume {
-	out := make(map[string]podspec.Volume, len(v.list))
-	for name, m := range v.list {
-		out[name] = podspec.Volume{Path: m.Path, Block: m.Block, ReadOnly: m.ReadOnly, Relabel: m.Relabel}
-	}
-	return out
+	list map[string]podspec.Volume
 }
 
 // setUp makes the volumes of a pod ready, before any of its containers starts. Meanwhile
@@ -33,7 +23,7 @@ func (s *Syncer) setUp(ctx context.Context, pod *corev1.Pod, r *record) error {
 	if s.cfg.Parts.Volumes == nil {
 		return nil
 	}
-	var list map[string]volume.Mounted
+	var list map[string]podspec.Volume
 	var err error
 	s.meanwhile(ctx, pod, r, func() { list, err = s.cfg.Parts.Volumes.SetUp(ctx, pod) }, func() {})
 	if err == nil {

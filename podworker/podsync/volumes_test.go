@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
-	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
@@ -35,7 +35,7 @@ func (d *disks) set(err error) {
 // limit is how long volumes that are not ready are waited for, as by the Manager.
 const limit = 2*time.Minute + 3*time.Second
 
-func (d *disks) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]volume.Mounted, error) {
+func (d *disks) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]podspec.Volume, error) {
 	d.mu.Lock()
 	d.labels = append(d.labels, pod.Labels["version"])
 	d.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *disks) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]volume.M
 		err := d.stuck
 		d.mu.Unlock()
 		if err == nil {
-			return map[string]volume.Mounted{"data": {Path: "/data", ReadOnly: true}}, nil
+			return map[string]podspec.Volume{"data": {Path: "/data", ReadOnly: true}}, nil
 		}
 		if time.Now().After(end) {
 			return nil, err
