@@ -75,7 +75,7 @@ func TestOptionalObjectComesAndGoes(t *testing.T) {
 	m := newManager(t, volume.Config{Objects: &o})
 	run(t, m)
 	v := configMap("v", "conf")
-	v.ConfigMap.Optional = ptr(true)
+	v.ConfigMap.Optional = new(true)
 	dir := setUp(t, m, pod("1", v))["v"]
 	if got := files(t, dir); len(got) > 0 {
 		t.Errorf("files are %v, want none", got)

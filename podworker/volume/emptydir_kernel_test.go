@@ -71,8 +71,8 @@ func TestKernelEmptyDirModes(t *testing.T) {
 		{"memory", medium("Memory", nil), 0, 0o777},
 		{"disk of a group", medium("", nil), 1234, 0o777 | fs.ModeSetgid},
 		{"memory of a group", medium("Memory", nil), 1234, 0o777 | fs.ModeSetgid},
-		{"mode", medium("", ptr[int32](0o1700)), 0, 0o700 | fs.ModeSticky},
-		{"mode of a group", medium("", ptr[int32](0o700)), 1234, 0o770 | fs.ModeSetgid},
+		{"mode", medium("", new(int32(0o1700))), 0, 0o700 | fs.ModeSticky},
+		{"mode of a group", medium("", new(int32(0o700))), 1234, 0o770 | fs.ModeSetgid},
 	}
 	for _, tt := range tests {
 		m := newManager(t, volume.Config{})
@@ -120,7 +120,7 @@ func TestKernelMemorySizes(t *testing.T) {
 		m := newManager(t, volume.Config{Allocatable: tt.node})
 		v := source("v", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}})
 		if tt.limit != "" {
-			v.EmptyDir.SizeLimit = ptr(resource.MustParse(tt.limit))
+			v.EmptyDir.SizeLimit = new(resource.MustParse(tt.limit))
 		}
 		p := pod("1", v)
 		if tt.edit != nil {
@@ -210,7 +210,7 @@ func TestKernelHugePages(t *testing.T) {
 		m := newManager(t, volume.Config{})
 		v := source("v", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: tt.medium}})
 		if tt.limit != "" {
-			v.EmptyDir.SizeLimit = ptr(resource.MustParse(tt.limit))
+			v.EmptyDir.SizeLimit = new(resource.MustParse(tt.limit))
 		}
 		p := pod("1", v)
 		if tt.edit != nil {

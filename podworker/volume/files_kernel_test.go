@@ -60,8 +60,8 @@ func (t tokens) Token(context.Context, *corev1.Pod, *corev1.ServiceAccountTokenP
 func TestKernelFileModesAndOwners(t *testing.T) {
 	needsMounts(t)
 	items := []corev1.KeyToPath{
-		{Key: "a", Path: "dir/a", Mode: ptr[int32](0o400)},
-		{Key: "b", Path: "b", User: ptr[int64](7)},
+		{Key: "a", Path: "dir/a", Mode: new(int32(0o400))},
+		{Key: "b", Path: "b", User: new(int64(7))},
 		{Key: "c", Path: "c"},
 	}
 	keys := map[string]string{"a": "1", "b": "2", "c": "3", "not shown": "4"}
@@ -92,23 +92,23 @@ func TestKernelFileModesAndOwners(t *testing.T) {
 		{"whole secret", secret("v", "s"), nil, map[string]owned{
 			"a": {"1", 0o644, 0, 0}, "b": {"2", 0o644, 0, 0}, "c": {"3", 0o644, 0, 0}, "not shown": {"4", 0o644, 0, 0},
 		}},
-		{"items", source("v", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: items, DefaultMode: ptr[int32](0o440), DefaultUser: ptr[int64](9)}}), nil, map[string]owned{
+		{"items", source("v", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: items, DefaultMode: new(int32(0o440)), DefaultUser: new(int64(9))}}), nil, map[string]owned{
 			"dir/a": {"1", 0o400, 9, 0}, "b": {"2", 0o440, 7, 0}, "c": {"3", 0o440, 9, 0},
 		}},
 		{"items for a group", source("v", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Items: items, DefaultMode: ptr[int32](0o600),
+			LocalObjectReference: corev1.LocalObjectReference{Name: "c"}, Items: items, DefaultMode: new(int32(0o600)),
 		}}), group, map[string]owned{
 			"dir/a": {"1", 0o440, 0, 55}, "b": {"2", 0o640, 7, 55}, "c": {"3", 0o640, 0, 55},
 		}},
 		{"token", projected(token), nil, map[string]owned{"token": {"jwt", 0o644, 0, 0}}},
-		{"token of the only user", projected(token), runAs(ptr[int64](5)), map[string]owned{"token": {"jwt", 0o600, 5, 0}}},
-		{"token of the user of all", projected(token), runAs(ptr[int64](5), ptr[int64](5)), map[string]owned{"token": {"jwt", 0o600, 5, 0}}},
-		{"token of several users", projected(token), runAs(ptr[int64](5), ptr[int64](6)), map[string]owned{"token": {"jwt", 0o644, 0, 0}}},
-		{"token of an unknown user", projected(token), runAs(ptr[int64](5), nil), map[string]owned{"token": {"jwt", 0o644, 0, 0}}},
-		{"token of a named user", projected(tokenOf(8)), runAs(ptr[int64](5)), map[string]owned{"token": {"jwt", 0o600, 8, 0}}},
+		{"token of the only user", projected(token), runAs(new(int64(5))), map[string]owned{"token": {"jwt", 0o600, 5, 0}}},
+		{"token of the user of all", projected(token), runAs(new(int64(5)), new(int64(5))), map[string]owned{"token": {"jwt", 0o600, 5, 0}}},
+		{"token of several users", projected(token), runAs(new(int64(5)), new(int64(6))), map[string]owned{"token": {"jwt", 0o644, 0, 0}}},
+		{"token of an unknown user", projected(token), runAs(new(int64(5)), nil), map[string]owned{"token": {"jwt", 0o644, 0, 0}}},
+		{"token of a named user", projected(tokenOf(8)), runAs(new(int64(5))), map[string]owned{"token": {"jwt", 0o600, 8, 0}}},
 		{"token of a group", projected(token), group, map[string]owned{"token": {"jwt", 0o640, 0, 55}}},
 		{"token of the user of the pod", projected(token), func(p *corev1.Pod) {
-			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr[int64](3), FSGroup: ptr[int64](4)}
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(3)), FSGroup: new(int64(4))}
 		}, map[string]owned{"token": {"jwt", 0o640, 3, 4}}},
 	}
 	for _, tt := range tests {
@@ -146,12 +146,12 @@ func TestKernelProjected(t *testing.T) {
 	p := pod("1", projected(
 		corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: local("s")}},
 		corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: local("c")}},
-		corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: local("none"), Optional: ptr(true)}},
+		corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: local("none"), Optional: new(true)}},
 		corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
 			{Path: "pod/name", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}},
 		}}},
 		corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
-		corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: ptr("ca"), Path: "ca.pem"}},
+		corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("ca"), Path: "ca.pem"}},
 	))
 	mounted, err := m.SetUp(t.Context(), p)
 	if err != nil {

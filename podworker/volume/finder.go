@@ -139,7 +139,7 @@ func (f *finder) trustBundle(ctx context.Context, source *corev1.ClusterTrustBun
 	}
 	texts, err := f.m.cfg.Bundles.TrustBundles(ctx, source)
 	switch optional := isTrue(source.Optional); {
-	case err != nil && !(optional && apierrors.IsNotFound(err)):
+	case err != nil && (!optional || !apierrors.IsNotFound(err)):
 		return found(Object{Kind: TrustBundles, Name: what}, err)
 	case err == nil && len(texts) == 0 && !optional:
 		return errors.New("combination of signerName and labelSelector matched zero ClusterTrustBundles")

@@ -52,7 +52,8 @@ func TestKernelLayout(t *testing.T) {
 	if diff := cmp.Diff(want, mounted); diff != "" {
 		t.Errorf("volumes (-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"1", "1/plugins", "1/plugins/kubernetes.io~empty-dir",
+	if diff := cmp.Diff([]string{
+		"1", "1/plugins", "1/plugins/kubernetes.io~empty-dir",
 		"1/plugins/kubernetes.io~empty-dir/cache", "1/plugins/kubernetes.io~empty-dir/cache/ready",
 		"1/plugins/kubernetes.io~empty-dir/none", "1/plugins/kubernetes.io~empty-dir/none/ready",
 		"1/plugins/kubernetes.io~empty-dir/ram", "1/plugins/kubernetes.io~empty-dir/ram/ready",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -109,9 +110,7 @@ func (k *keyed) files(items []corev1.KeyToPath, optional bool, r *rules) (payloa
 // configMapData returns all keys of a ConfigMap with their bytes.
 func configMapData(object *corev1.ConfigMap) map[string][]byte {
 	out := make(map[string][]byte, len(object.Data)+len(object.BinaryData))
-	for key, data := range object.BinaryData {
-		out[key] = data
-	}
+	maps.Copy(out, object.BinaryData)
 	for key, text := range object.Data {
 		out[key] = []byte(text)
 	}

@@ -74,7 +74,7 @@ func TestResync(t *testing.T) {
 			want := fmt.Sprint("round ", round)
 			o.setConfigMap("conf", map[string]string{"a": want})
 			asked := o.questions()
-			time.Sleep(90*time.Second + time.Millisecond)
+			<-time.After(90*time.Second + time.Millisecond)
 			synctest.Wait()
 			if got := read(t, path+"/a"); got != want {
 				t.Errorf("round %d: it is %q", round, got)
@@ -103,7 +103,7 @@ func TestRefreshAt(t *testing.T) {
 		m := newManager(t, volume.Config{Providers: []volume.Provider{p}, OnEvent: e.add})
 		run(t, m)
 		setUp(t, m, pod("1", claim("data")))
-		time.Sleep(24 * time.Hour)
+		<-time.After(24 * time.Hour)
 		var got []time.Duration
 		for _, at := range p.times {
 			got = append(got, at.Sub(begin))
@@ -153,7 +153,7 @@ func TestOldContentStays(t *testing.T) {
 			}
 			o.fail(nil)
 			o.setConfigMap("conf", map[string]string{"a": "2"})
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			synctest.Wait()
 			if read(t, path+"/a") != "2" {
 				t.Error("the new content does not come")
@@ -189,12 +189,12 @@ func TestImmutableObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o objects
 		o.setConfigMap("conf", map[string]string{"a": "1"})
-		o.configMaps["conf"].Immutable = ptr(true)
+		o.configMaps["conf"].Immutable = new(true)
 		m := newManager(t, volume.Config{Objects: &o})
 		run(t, m)
 		p := pod("1", configMap("v", "conf"))
 		setUp(t, m, p)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		m.Changed(conf())
 		setUp(t, m, p.DeepCopy())
 		synctest.Wait()
@@ -255,7 +255,7 @@ func TestKernelTokenIsRenewed(t *testing.T) {
 			ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"},
 		})))["all"]
 		for _, after := range []time.Duration{5 * time.Second, 10 * time.Second, 10 * time.Second} {
-			time.Sleep(after)
+			<-time.After(after)
 			synctest.Wait()
 			want := fmt.Sprint("token ", int(time.Since(begin)/(10*time.Second)))
 			if got := read(t, dir+"/token"); got != want {

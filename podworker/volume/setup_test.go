@@ -127,7 +127,7 @@ func TestSetUpIsWokenByTheObject(t *testing.T) {
 			defer close(done)
 			paths, err = m.SetUp(t.Context(), pod("1", configMap("conf", "late")))
 		}()
-		time.Sleep(40 * time.Second)
+		<-time.After(40 * time.Second)
 		o.setConfigMap("late", map[string]string{"a": "1"})
 		begin := time.Now()
 		m.Changed(volume.Object{Kind: volume.ConfigMaps, Namespace: "shop", Name: "late"})
@@ -230,7 +230,7 @@ func TestTearDownEndsSetUp(t *testing.T) {
 				running.Lock()
 				defer running.Unlock()
 				<-ctx.Done()
-				time.Sleep(time.Second) // it has to undo something
+				<-time.After(time.Second) // it has to undo something
 				return volume.Mounted{}, ctx.Err()
 			},
 			tearDown: func(context.Context, types.UID) error {

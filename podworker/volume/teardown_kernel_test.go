@@ -82,10 +82,12 @@ func TestKernelUnfinished(t *testing.T) {
 		undo func(t *testing.T, dir string)
 	}{
 		{"nothing was done", func(t *testing.T, dir string) {
+			t.Helper()
 			unmount(t, dir+"/"+volumes+"secret/key")
 			must(t, os.RemoveAll(dir))
 		}},
 		{"only directories", func(t *testing.T, dir string) {
+			t.Helper()
 			unmount(t, dir+"/"+volumes+"secret/key")
 			must(t, os.RemoveAll(dir+"/plugins"))
 			must(t, os.RemoveAll(dir+"/"+volumes+"configmap/conf"))
@@ -93,23 +95,34 @@ func TestKernelUnfinished(t *testing.T) {
 			must(t, os.Chmod(dir+"/"+volumes+"empty-dir/cache", 0o700))
 		}},
 		{"marks without directories", func(t *testing.T, dir string) {
+			t.Helper()
 			unmount(t, dir+"/"+volumes+"secret/key")
 			must(t, os.RemoveAll(dir+"/volumes"))
 		}},
-		{"mounted, without a mark", func(t *testing.T, dir string) { must(t, os.RemoveAll(dir+"/"+marks+"wrapped_key")) }},
+		{"mounted, without a mark", func(t *testing.T, dir string) {
+			t.Helper()
+			must(t, os.RemoveAll(dir+"/"+marks+"wrapped_key"))
+		}},
 		{"mounted, without files", func(t *testing.T, dir string) {
+			t.Helper()
 			unmount(t, dir+"/"+volumes+"secret/key")
 			must(t, unix.Mount("tmpfs", dir+"/"+volumes+"secret/key", "tmpfs", 0, ""))
 		}},
 		{"half torn down", func(t *testing.T, dir string) {
+			t.Helper()
 			must(t, os.RemoveAll(dir+"/"+marks+"wrapped_conf"))
 			must(t, os.Remove(dir+"/"+volumes+"configmap/conf/..data"))
 		}},
 		{"a sub-path is bound", func(t *testing.T, dir string) {
+			t.Helper()
 			must(t, volume.Mounter{}.Bind(t.Context(), dir+"/"+volumes+"secret/key", "b", dir+"/volume-subpaths/key/app/0", 0))
 		}},
-		{"a place for a sub-path", func(t *testing.T, dir string) { write(t, dir+"/volume-subpaths/key/app/0", "") }},
+		{"a place for a sub-path", func(t *testing.T, dir string) {
+			t.Helper()
+			write(t, dir+"/volume-subpaths/key/app/0", "")
+		}},
 		{"mounted twice", func(t *testing.T, dir string) {
+			t.Helper()
 			must(t, unix.Mount("tmpfs", dir+"/"+volumes+"secret/key", "tmpfs", 0, ""))
 		}},
 	}

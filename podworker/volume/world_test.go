@@ -145,8 +145,6 @@ func emptyDir(name string) corev1.Volume {
 	return source(name, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // newManager returns a manager with a root of its own, of which nothing stays mounted.
 func newManager(tb testing.TB, cfg volume.Config) *volume.Manager {
 	tb.Helper()
