@@ -135,6 +135,7 @@ vm: # builds hack/vm; what runs in guests has no libraries
 test-guest: vm ## cgroup v2, IPVS, SCTP and a pod in a guest of user-mode Linux
 	$(call say,tests in a guest)
 	@$(VM) $(UML) -run '^TestInGuest' ./hack/vm
+	@$(VM) $(UML) -run '^TestInGuest' ./examples/kube-proxy/proxy
 	@$(VM) $(VM_NODE) -run '^TestInGuest' ./test/guest
 
 .PHONY: test-vm

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// removeIPTables removes the chains of kube-proxy's iptables mode and the jumps to
-// them, by the commands of the host. A command that is not there has left nothing.
+// removeIPTables removes the chains of kube-proxy's iptables and ipvs modes and the jumps
+// to them, by the commands of the host. A command that is not there has left nothing.
 func removeIPTables(ctx context.Context) error {
 	var errs []error
 	for _, command := range []string{"iptables", "ip6tables"} {
@@ -42,8 +42,11 @@ func removeIPTables(ctx context.Context) error {
 // with one of hashedChains. KUBE-FIREWALL is the kubelet's, too, and stays.
 func fixedChains() map[string][]string {
 	return map[string][]string{
-		"nat":    {"KUBE-SERVICES", "KUBE-NODEPORTS", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-PROXY-CANARY"},
-		"filter": {"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-FORWARD", "KUBE-NODEPORTS", "KUBE-PROXY-FIREWALL", "KUBE-PROXY-CANARY"},
+		"nat":    {"KUBE-SERVICES", "KUBE-NODEPORTS", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-PROXY-CANARY", "KUBE-LOAD-BALANCER", "KUBE-NODE-PORT"},
+		"filter": {
+			"KUBE-SERVICES", "KUBE-EXTERNAL-SERVICES", "KUBE-FORWARD", "KUBE-NODEPORTS", "KUBE-PROXY-FIREWALL", "KUBE-PROXY-CANARY",
+			"KUBE-NODE-PORT", "KUBE-SOURCE-RANGES-FIREWALL", "KUBE-IPVS-FILTER", "KUBE-IPVS-OUT-FILTER",
+		},
 		"mangle": {"KUBE-PROXY-CANARY"},
 	}
 }

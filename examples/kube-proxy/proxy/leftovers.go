@@ -3,9 +3,11 @@ package proxy
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 
 	"github.com/nodekit-go/nodekit/proxier"
+	"github.com/nodekit-go/nodekit/proxier/config"
 	"github.com/nodekit-go/nodekit/proxier/nftables"
 )
 
@@ -18,12 +20,13 @@ const stockTable = "kube-proxy"
 // proxier.Follower.
 type leftovers struct {
 	problem func(error)
+	exclude []netip.Prefix
 	ready   chan struct{} // closed when the rules are in force
 	once    sync.Once
 }
 
-func newLeftovers(problem func(error)) *leftovers {
-	return &leftovers{problem: problem, ready: make(chan struct{})}
+func newLeftovers(exclude []netip.Prefix, problem func(error)) *leftovers {
+	return &leftovers{problem: problem, exclude: exclude, ready: make(chan struct{})}
 }
 
 // Reset implements proxier.Follower.
@@ -39,27 +42,38 @@ func (l *leftovers) Run(ctx context.Context) error {
 		return nil
 	case <-l.ready:
 	}
-	if err := removeLeftovers(ctx, ""); ctx.Err() == nil {
+	if err := removeLeftovers(ctx, "", l.exclude); ctx.Err() == nil {
 		l.problem(err)
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// removeLeftovers removes the tables of kube-proxy's nftables mode and the chains of
-// its iptables mode. The path is that of the network namespace of the calling thread,
-// empty if that is the one of the process.
-func removeLeftovers(ctx context.Context, netns string) error {
+// removeLeftovers removes the tables of kube-proxy's nftables mode, the chains of its
+// iptables and ipvs modes and, after them, the virtual servers but those in exclude, the
+// device and the sets of ipvs mode. The path is that of the network namespace of the
+// calling thread, empty if that is the one of the process.
+func removeLeftovers(ctx context.Context, netns string, exclude []netip.Prefix) error {
 	b, err := nftables.New(nftables.Config{Table: stockTable, NetNS: netns})
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.Cleanup(ctx), b.Close(), removeIPTables(ctx))
+	return errors.Join(b.Cleanup(ctx), b.Close(), removeIPTables(ctx), removeIPVS(ctx, exclude))
+}
+
+// excluded returns the addresses whose virtual servers are others'.
+func excluded(c *config.Config) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range c.IPVS.ExcludeCIDRs {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
 }
 
 // Cleanup removes from the kernel what a Proxy with this Config, and kube-proxy in
-// any of its modes but ipvs, may have made, in whatever process. Nothing there is
-// not an error.
+// any of its modes, may have made, in whatever process. Nothing there is not an error.
 func Cleanup(ctx context.Context, cfg Config) error {
 	if err := cfg.complete(); err != nil {
 		return err
@@ -71,5 +85,5 @@ func Cleanup(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.Cleanup(ctx), b.Close(), removeLeftovers(ctx, ""))
+	return errors.Join(b.Cleanup(ctx), b.Close(), removeLeftovers(ctx, "", excluded(cfg.Proxy)))
 }

@@ -56,7 +56,7 @@ func TestKernelModeSwitchLosesNothing(t *testing.T) {
 	if err := backend.Reset(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Do(func() error { return removeLeftovers(t.Context(), node.Path()) }); err != nil {
+	if err := node.Do(func() error { return removeLeftovers(t.Context(), node.Path(), nil) }); err != nil {
 		t.Fatal(err)
 	}
 	await(t, node, "10.96.0.10:80", nil)

@@ -83,7 +83,7 @@ func (w *wiring) backend() error {
 	if err != nil {
 		return err
 	}
-	leftovers := newLeftovers(func(err error) { w.problems.set(aboutOthers, err) })
+	leftovers := newLeftovers(excluded(w.cfg.Proxy), func(err error) { w.problems.set(aboutOthers, err) })
 	w.listen = append(w.listen, cleaner, leftovers)
 	drift := runnerFunc(func(ctx context.Context) error { return b.Watch(ctx, w.proxier.RequestReset) })
 	w.parts = append(w.parts, cleaner, leftovers, drift)
