@@ -241,14 +241,11 @@ func unlessMissing(err error) error {
 	return err
 }
 
+// setReady marks an emptyDir as complete, in this run of the machine.
 func (m *Manager) setReady(p *place) error {
 	dir := m.dirs.meta(p.uid, p.mark)
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, readyFile), os.O_CREATE|os.O_WRONLY, markMode)
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	return os.WriteFile(filepath.Join(dir, readyFile), m.boot(), markMode)
 }

@@ -3,6 +3,7 @@
 package volume
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,14 +36,38 @@ func (m *Manager) writeFiles(ctx context.Context, pod *corev1.Pod, p *place, fil
 		gid := int(*p.group)
 		w.GID = &gid
 	}
-	_, err := w.Write(files)
-	return err
+	if _, err := w.Write(files); err != nil {
+		return err
+	}
+	if ofThisBoot, err := m.isOfThisBoot(p); ofThisBoot || err != nil {
+		return err
+	}
+	return m.setReady(p)
 }
 
-// isComplete reports whether a place holds a set of files that was written as a whole.
+// boot returns the ID of this run of the machine (random(4)), empty if there is none.
+func (m *Manager) boot() []byte {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil
+	}
+	return id
+}
+
+// isOfThisBoot reports whether a place was marked in this run of the machine.
+func (m *Manager) isOfThisBoot(p *place) (bool, error) {
+	mark, err := os.ReadFile(filepath.Join(m.dirs.meta(p.uid, p.mark), readyFile))
+	return len(mark) > 0 && bytes.Equal(mark, m.boot()), unlessMissing(err)
+}
+
+// isComplete reports whether a place holds a set of files that was written as a whole. What
+// was written before the machine started may not have reached the disk.
 func (m *Manager) isComplete(p *place) (bool, error) {
 	ready, err := m.isReady(p)
 	if err != nil || !ready {
+		return false, err
+	}
+	if ofThisBoot, err := m.isOfThisBoot(p); err != nil || !ofThisBoot {
 		return false, err
 	}
 	_, err = os.Stat(filepath.Join(m.dirs.volume(p.uid, p.plugin, p.name), "..data"))

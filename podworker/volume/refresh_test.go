@@ -173,7 +173,8 @@ func TestHalfOfTheContentIsNone(t *testing.T) {
 		}
 		contains(t, attempt(t, newManager(t, volume.Config{Root: dir, Objects: &o}), pod("1", configMap("v", "conf"))), "no answer")
 	}
-	write(t, dir+"/pods/1/plugins/kubernetes.io~empty-dir/wrapped_v/ready", "")
+	boot := read(t, "/proc/sys/kernel/random/boot_id")
+	write(t, dir+"/pods/1/plugins/kubernetes.io~empty-dir/wrapped_v/ready", boot)
 	m := newManager(t, volume.Config{Root: dir, Objects: &o})
 	contains(t, attempt(t, m, pod("1", configMap("v", "conf"))), "no answer")
 	o.fail(nil)
@@ -181,6 +182,30 @@ func TestHalfOfTheContentIsNone(t *testing.T) {
 	m.Changed(conf())
 	if path := setUp(t, m, pod("1", configMap("v", "conf")))["v"]; read(t, path+"/a") != "1" {
 		t.Error("the content does not come")
+	}
+}
+
+// TestContentOfBeforeTheReboot may not have reached the disk: it is used only after it was
+// compared.
+func TestContentOfBeforeTheReboot(t *testing.T) {
+	var o objects
+	o.setConfigMap("conf", map[string]string{"a": "1"})
+	dir := root(t)
+	cfg := volume.Config{Root: dir, Objects: &o}
+	p := pod("1", configMap("v", "conf"))
+	path := setUp(t, newManager(t, cfg), p)["v"]
+	mark := dir + "/pods/1/plugins/kubernetes.io~empty-dir/wrapped_v/ready"
+	ofThisBoot := read(t, mark)
+	write(t, mark, "another boot")
+	write(t, path+"/..data/a", "") // torn
+	o.fail(errors.New("no answer"))
+	m := newManager(t, cfg)
+	contains(t, attempt(t, m, p), "no answer")
+	o.fail(nil)
+	m.Changed(conf())
+	setUp(t, m, p)
+	if read(t, path+"/a") != "1" || read(t, mark) != ofThisBoot {
+		t.Errorf("the file holds %q, the mark %q", read(t, path+"/a"), read(t, mark))
 	}
 }
 
