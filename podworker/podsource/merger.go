@@ -20,6 +20,8 @@ type Merged struct {
 	// Recalled are those of Pods that stand in for what their source has not said yet,
 	// see [Merger.Recall].
 	Recalled map[types.UID]bool
+	// Silent are the sources that have not delivered yet, in their order.
+	Silent []string
 	// Complete is true when every source has delivered. Only then does absence mean
 	// anything: before, no pod may be stopped because Pods does not name it.
 	Complete bool
@@ -159,12 +161,14 @@ func (m *Merger) Run(ctx context.Context, deliver func(Merged)) error {
 func (m *Merger) merge() (Merged, []Conflict) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := Merged{Complete: true, Recalled: map[types.UID]bool{}}
+	out := Merged{Recalled: map[types.UID]bool{}}
 	uids := map[types.UID]*corev1.Pod{}
 	var all []Conflict
 	for _, name := range m.names {
 		in := m.inputs[name]
-		out.Complete = out.Complete && in.heard
+		if !in.heard {
+			out.Silent = append(out.Silent, name)
+		}
 		own := map[string]*corev1.Pod{}
 		for _, pod := range in.pods {
 			full := pod.Namespace + "/" + pod.Name
@@ -183,6 +187,7 @@ func (m *Merger) merge() (Merged, []Conflict) {
 			}
 		}
 	}
+	out.Complete = len(out.Silent) == 0
 	return out, m.newLocked(all)
 }
 

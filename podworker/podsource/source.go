@@ -102,6 +102,8 @@ type Source struct {
 	client   Client
 	cfg      Config
 	selector string
+	// now ends a wait between two attempts.
+	now chan struct{}
 }
 
 // New returns a Source. It asks nothing yet.
@@ -112,7 +114,16 @@ func New(client Client, cfg Config) (*Source, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	return &Source{client: client, cfg: cfg, selector: fields.OneTermEqualSelector("spec.nodeName", cfg.Node).String()}, nil
+	return &Source{client: client, cfg: cfg, selector: fields.OneTermEqualSelector("spec.nodeName", cfg.Node).String(), now: make(chan struct{}, 1)}, nil
+}
+
+// Retry ends the wait between two attempts, if Run waits, as when a network has come up. It
+// does not wait itself.
+func (s *Source) Retry() {
+	select {
+	case s.now <- struct{}{}:
+	default:
+	}
 }
 
 // Run calls set with the whole set once the API server has told it, and after each
@@ -141,17 +152,18 @@ func (s *Source) Run(ctx context.Context, set func(Set)) error {
 		case !errors.Is(err, errForgotten):
 			f.failed(err)
 		}
-		sleep(ctx, wait.next())
+		s.sleep(ctx, wait.next())
 	}
 	return nil
 }
 
-// sleep waits, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
+// sleep waits, or until ctx ends or Retry is called.
+func (s *Source) sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
+	case <-s.now:
 	}
 }

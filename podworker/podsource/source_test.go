@@ -24,9 +24,10 @@ var errDown = errors.New("dial tcp 192.0.2.1:443: connect: connection refused")
 
 // reader is a Source that runs in a test in fake time.
 type reader struct {
-	t   *testing.T
-	log *strings.Builder
-	end func()
+	t      *testing.T
+	source *podsource.Source
+	log    *strings.Builder
+	end    func()
 
 	mu       sync.Mutex // guards the fields below
 	sets     []podsource.Set
@@ -53,6 +54,7 @@ func read(t *testing.T, client podsource.Client, edit ...func(*podsource.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.source = s
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -196,6 +198,21 @@ func TestAttemptsAreSpread(t *testing.T) {
 		if got := len(s.made()); got < 10 || got > 20 {
 			t.Errorf("%d attempts in ten minutes of an outage, want one in 30 to 60 seconds", got)
 		}
+	})
+}
+
+// TestRetryEndsTheWait between two attempts.
+func TestRetryEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.put(newPod("web"))
+		s.failWith(func(string) error { return errDown })
+		r := read(t, s)
+		pass(10 * time.Minute)
+		s.failWith(nil)
+		r.want(0)
+		r.source.Retry()
+		r.want(1, "web")
 	})
 }
 

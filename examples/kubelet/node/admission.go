@@ -141,6 +141,9 @@ func (a *agent) wakeWaiting() { a.releaseIf(func(types.UID) bool { return false 
 // Sync starts a pod, if the node takes it.
 func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, error) {
 	a := c.agent
+	if why, held := a.hold(pod); held {
+		return a.wait(pod, why), nil
+	}
 	d := a.admissions.ask(pod, a.runs(pod.UID))
 	if d.Reason == admission.ReasonNodeAffinity && a.beat.refresh(ctx) {
 		// The scheduler may have seen labels that the node has not.

@@ -14,11 +14,11 @@ import (
 
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/events"
+	"github.com/nodekit-go/nodekit/podworker/podsource"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime"
-	"github.com/nodekit-go/nodekit/staticpods"
 )
 
 // agent is a Node whose runtime has answered.
@@ -129,7 +129,9 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.grants, err = newGrants(ctx, n, a.runtime); err != nil {
 		return err
 	}
-	a.services = newServices(n.cfg.Client)
+	if a.services, err = newServices(n.cfg.Client, n.log); err != nil {
+		return err
+	}
 	if a.cluster, err = newCluster(n, a); err != nil {
 		return err
 	}
@@ -166,6 +168,9 @@ func (n *Node) abilities(ctx context.Context, rt Runtime) podspec.Ability {
 // references are what the variables of a pod may refer to.
 func (a *agent) references(pod *corev1.Pod) podspec.References {
 	list, err := a.services.list(pod)
+	if errors.Is(err, errNoServicesYet) && a.catalog.isRecalled(pod.UID) {
+		err = nil // it has to run while the API server does not answer
+	}
 	return podspec.References{Objects: a.objects, Services: list, Files: volume.Mounter{}, NotYet: err}
 }
 
@@ -181,6 +186,10 @@ func (a *agent) run(ctx context.Context) error {
 	if err := a.pictures.recover(ctx, a.runtime); err != nil {
 		a.log.Warn("who pulled which image is not up to date", "err", err)
 	}
+	sources, err := a.newMerger()
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.pool.Run(ctx) })
 	g.Go(func() error { return a.probing.run(ctx) })
@@ -188,20 +197,20 @@ func (a *agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.services.run(ctx) })
 	g.Go(func() error { return a.relist(ctx) })
 	g.Go(func() error { return a.listen(ctx) })
-	a.read(ctx, g)
+	a.read(ctx, g, sources)
 	return g.Wait()
 }
 
 // deliver takes what the sources have. What this agent made and the whole set does not
 // name is told to stop before anything new starts, so that a changed manifest never
 // runs twice.
-func (a *agent) deliver(set podSet) {
-	first := set.complete && !a.catalog.ready()
+func (a *agent) deliver(set podsource.Merged) {
+	first := set.Complete && !a.catalog.ready()
 	changed := a.catalog.replace(set)
 	if first {
 		a.collect(a.snapshot.Load())
 	}
-	if set.complete {
+	if set.Complete {
 		ended := a.endedBefore()
 		a.pool.Retain(a.retained(changed))
 		for _, pod := range ended {
@@ -214,7 +223,7 @@ func (a *agent) deliver(set podSet) {
 		a.pool.Update(a.recall(pod))
 	}
 	if first || len(changed) > 0 {
-		a.log.Info("pods were read", "pods", len(set.pods), "changed", len(changed), "complete", set.complete)
+		a.log.Info("pods were read", "pods", len(set.Pods), "changed", len(changed), "complete", set.Complete)
 	}
 }
 
@@ -339,7 +348,7 @@ func (a *agent) recall(pod *corev1.Pod) *corev1.Pod {
 		return pod
 	}
 	status, ok := a.cluster.ended(pod.UID)
-	if !ok && pod.Annotations[staticpods.AnnotationSource] == "" {
+	if !ok && !ofManifest(pod) && !a.catalog.isRecalled(pod.UID) {
 		return pod // an API server knows better
 	}
 	if !ok {

@@ -13,14 +13,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/podworker/podsource"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
 // catalog is the set of pods that have to run, and the newest status of each.
 type catalog struct {
 	mu sync.Mutex // guards the fields below
-	// heard is when the source first delivered; before that nothing is absent.
-	heard time.Time
+	// manifests is when the manifests were first delivered, heard when all sources had;
+	// before that nothing is absent.
+	manifests, heard time.Time
 	// first are the pods of the first set whose status is not known yet.
 	first map[types.UID]bool
 	// revision grows with each change.
@@ -29,6 +32,8 @@ type catalog struct {
 	statuses map[types.UID]corev1.PodStatus
 	// gone are the pods of the last set that are not in this one.
 	gone map[types.UID]*corev1.Pod
+	// recalled are those that an earlier process had from a source that is silent.
+	recalled map[types.UID]bool
 }
 
 // newCatalog returns a catalog that has heard nothing.
@@ -38,19 +43,22 @@ func newCatalog() *catalog {
 
 // replace takes what the sources have and returns the pods that are new or changed, in
 // the order of the set.
-func (c *catalog) replace(set podSet) []*corev1.Pod {
+func (c *catalog) replace(set podsource.Merged) []*corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var changed []*corev1.Pod
 	c.revision++
-	next := make(map[types.UID]*corev1.Pod, len(set.pods))
-	for _, pod := range set.pods {
+	next := make(map[types.UID]*corev1.Pod, len(set.Pods))
+	for _, pod := range set.Pods {
 		if old := c.pods[pod.UID]; old == nil || differ(old, pod) {
 			changed = append(changed, pod)
 		}
 		next[pod.UID] = pod
 	}
-	if c.heard.IsZero() && set.complete {
+	if c.manifests.IsZero() && !slices.Contains(set.Silent, fromFiles) {
+		c.manifests = time.Now()
+	}
+	if c.heard.IsZero() && set.Complete {
 		c.heard, c.first = time.Now(), map[types.UID]bool{}
 		for uid := range next {
 			if _, known := c.statuses[uid]; !known {
@@ -60,18 +68,20 @@ func (c *catalog) replace(set podSet) []*corev1.Pod {
 	}
 	c.gone = maps.Clone(c.pods)
 	maps.DeleteFunc(c.gone, func(uid types.UID, _ *corev1.Pod) bool { return next[uid] != nil })
-	c.pods = next
+	c.pods, c.recalled = next, set.Recalled
 	maps.DeleteFunc(c.statuses, func(uid types.UID, _ corev1.PodStatus) bool { return next[uid] == nil })
 	maps.DeleteFunc(c.first, func(uid types.UID, _ bool) bool { return next[uid] == nil })
 	return changed
 }
 
 // differ reports whether a new version of a pod means something else than the old
-// one. When a source first saw it, and its status, do not matter.
+// one. When a source first saw it does not matter, nor does its status, unless somebody has
+// ended the pod.
 func differ(a, b *corev1.Pod) bool {
 	return !equality.Semantic.DeepEqual(a.Spec, b.Spec) ||
 		!equality.Semantic.DeepEqual(a.DeletionTimestamp, b.DeletionTimestamp) ||
 		!equality.Semantic.DeepEqual(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) ||
+		podstatus.IsTerminal(a.Status.Phase) != podstatus.IsTerminal(b.Status.Phase) ||
 		a.Name != b.Name || a.Namespace != b.Namespace ||
 		!maps.Equal(a.Labels, b.Labels) ||
 		!maps.Equal(stated(a.Annotations), stated(b.Annotations)) ||
@@ -114,7 +124,7 @@ func (c *catalog) static(mirror *corev1.Pod) (types.UID, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for uid, pod := range c.pods {
-		if pod.Namespace == mirror.Namespace && pod.Name == mirror.Name && pod.Annotations[staticpods.AnnotationSource] != "" {
+		if pod.Namespace == mirror.Namespace && pod.Name == mirror.Name && podsource.IsStatic(pod) {
 			return uid, true
 		}
 	}
@@ -128,16 +138,27 @@ func (c *catalog) ready() bool {
 	return !c.heard.IsZero()
 }
 
-// settleLimit is how long the first statuses may take before the pods are shown
-// without them.
+// read reports whether the manifests are known.
+func (c *catalog) read() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.manifests.IsZero()
+}
+
+// settleLimit is how long the first statuses may take, and an API server, before the pods
+// are shown without them.
 const settleLimit = 10 * time.Second
 
 // settled reports whether the statuses are those of the pods as they are: a process
-// that has just started must not show pods that have run for days as Pending.
+// that has just started must not show pods that have run for days as Pending, or not at
+// all. It does not wait for an API server that is away.
 func (c *catalog) settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.heard.IsZero() && (len(c.first) == 0 || time.Since(c.heard) > settleLimit)
+	if c.heard.IsZero() {
+		return !c.manifests.IsZero() && time.Since(c.manifests) > settleLimit
+	}
+	return len(c.first) == 0 || time.Since(c.heard) > settleLimit
 }
 
 // wants reports whether a pod has to run, or may have to: before the source has
@@ -146,6 +167,13 @@ func (c *catalog) wants(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.heard.IsZero() || c.pods[uid] != nil
+}
+
+// isRecalled reports whether a pod is only known from an earlier process.
+func (c *catalog) isRecalled(uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.recalled[uid]
 }
 
 // uids returns the UIDs of the set at this moment.

@@ -1,29 +1,33 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
+	"github.com/nodekit-go/nodekit/podworker/podsource"
+	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/podworker/statuswriter"
 )
 
 // cluster is the API server as far as pods are concerned: those that are bound to this
 // node, and the statuses that go back.
 type cluster struct {
-	node   string
-	pods   cache.SharedIndexInformer
+	source *podsource.Source
 	writer *statuswriter.Writer
+	// standby has the pods of an earlier process; nil without a pod store.
+	standby *standby
 	// owner finds the static pod of a mirror.
 	owner func(mirror *corev1.Pod) (types.UID, bool)
+	// told are the objects that the writer knows. Only the goroutine of the source uses
+	// it.
+	told map[types.UID]*corev1.Pod
 }
 
 // journalDir is where terminal statuses are kept until the API server has them.
@@ -34,7 +38,7 @@ func newCluster(n *Node, a *agent) (*cluster, error) {
 	if n.cfg.Client == nil {
 		return nil, nil
 	}
-	c := &cluster{node: n.cfg.Name, owner: a.catalog.static}
+	c := &cluster{owner: a.catalog.static, told: map[types.UID]*corev1.Pod{}}
 	var err error
 	c.writer, err = statuswriter.Open(statuswriter.Config{
 		Pods:  func(namespace string) statuswriter.Pods { return n.cfg.Client.CoreV1().Pods(namespace) },
@@ -48,109 +52,64 @@ func newCluster(n *Node, a *agent) (*cluster, error) {
 	if err != nil {
 		n.log.Error("some terminal statuses of pods are lost", "err", err)
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(n.cfg.Client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", n.cfg.Name).String()
-	}), informers.WithTransform(lighten))
-	c.pods = factory.Core().V1().Pods().Informer()
-	return c, nil
-}
-
-// lighten drops what no node needs.
-func lighten(object any) (any, error) {
-	if pod, ok := object.(*corev1.Pod); ok {
-		pod.ManagedFields = nil
-	}
-	return object, nil
-}
-
-// run watches the pods and brings statuses back until ctx ends. It delivers once the
-// whole set is known, and after each change.
-func (c *cluster) run(ctx context.Context, set func([]*corev1.Pod)) error {
-	changed := make(chan struct{}, 1)
-	wake := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	_, err := c.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.seen(object); wake() },
-		UpdateFunc: func(_, object any) { c.seen(object); wake() },
-		DeleteFunc: func(object any) { c.gone(object); wake() },
+	c.standby = newStandby(n)
+	c.source, err = podsource.New(n.cfg.Client.CoreV1().Pods(corev1.NamespaceAll), podsource.Config{
+		Node:  n.cfg.Name,
+		Hooks: podsource.Hooks{Answered: c.standby.answered},
+		Log:   n.log,
 	})
-	if err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	go func() { done <- c.writer.Run(ctx) }()
-	watching := make(chan struct{})
-	go func() { defer close(watching); c.pods.RunWithContext(ctx) }()
-	if cache.WaitForCacheSync(ctx.Done(), c.pods.HasSynced) {
-		wake()
-	}
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-changed:
-			if c.pods.HasSynced() {
-				set(c.list())
-			}
-		}
-	}
-	<-watching
-	return <-done
+	return c, err
 }
 
-// list returns the pods of the node, oldest first, without mirrors.
-func (c *cluster) list() []*corev1.Pod {
-	var pods []*corev1.Pod
-	for _, object := range c.pods.GetStore().List() {
-		if pod, ok := object.(*corev1.Pod); ok && !isMirror(pod) {
-			pods = append(pods, pod)
-		}
-	}
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
-		if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
-			return order
-		}
-		return strings.Compare(string(a.UID), string(b.UID))
+// run reads the pods and brings statuses back until ctx ends.
+func (c *cluster) run(ctx context.Context, m *podsource.Merger, put func(error)) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.writer.Run(ctx) })
+	g.Go(func() error {
+		return c.standby.run(ctx, c.source.Retry, func(pods []*corev1.Pod) { put(m.Recall(podsource.API, pods)) })
 	})
-	return pods
+	g.Go(func() error {
+		return c.source.Run(ctx, func(set podsource.Set) {
+			c.observe(set)
+			c.standby.replace(set.Pods)
+			put(m.Set(podsource.API, set.Pods))
+		})
+	})
+	return g.Wait()
 }
 
-func (c *cluster) seen(object any) {
-	pod, ok := object.(*corev1.Pod)
-	switch {
-	case !ok:
-	case !isMirror(pod):
-		c.writer.Observe(pod, "")
-	default:
-		if uid, ok := c.owner(pod); ok {
-			c.writer.Observe(pod, uid)
+// observe tells the writer what has changed at the API server. A mirror whose static pod
+// is not known yet is told of with a later set.
+func (c *cluster) observe(set podsource.Set) {
+	there := map[types.UID]bool{}
+	for _, pod := range slices.Concat(set.Pods, set.Mirrors) {
+		there[pod.UID] = true
+		if old := c.told[pod.UID]; old != nil && old.ResourceVersion == pod.ResourceVersion {
+			continue
+		}
+		if owner, ok := c.ownerOf(pod); ok {
+			c.writer.Observe(pod, owner)
+			c.told[pod.UID] = pod
+		}
+	}
+	for uid, pod := range c.told {
+		if there[uid] {
+			continue
+		}
+		delete(c.told, uid)
+		if owner, ok := c.ownerOf(pod); ok {
+			c.writer.Gone(cmp.Or(owner, uid))
 		}
 	}
 }
 
-func (c *cluster) gone(object any) {
-	if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = last.Obj
+// ownerOf returns the static pod that a mirror shows; for other pods it is empty. It is
+// false if that is not known.
+func (c *cluster) ownerOf(pod *corev1.Pod) (types.UID, bool) {
+	if !podsource.IsMirror(pod) {
+		return "", true
 	}
-	pod, ok := object.(*corev1.Pod)
-	switch {
-	case !ok:
-	case !isMirror(pod):
-		c.writer.Gone(pod.UID)
-	default:
-		if uid, ok := c.owner(pod); ok {
-			c.writer.Gone(uid)
-		}
-	}
-}
-
-// isMirror reports whether an object of the API server is the mirror of a static pod.
-func isMirror(pod *corev1.Pod) bool {
-	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return ok
+	return c.owner(pod)
 }
 
 // flush waits until the API server has all statuses, as before the machine goes down.
@@ -168,7 +127,11 @@ func (c *cluster) set(pod *corev1.Pod, status *corev1.PodStatus) error {
 	if c == nil {
 		return nil
 	}
-	return c.writer.Set(pod, status)
+	var ended error
+	if podstatus.IsTerminal(status.Phase) && !ofManifest(pod) {
+		ended = c.standby.ended(pod.UID)
+	}
+	return errors.Join(ended, c.writer.Set(pod, status))
 }
 
 // finished says that nothing of a pod is left but dead containers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,7 +98,10 @@ func TestServicesAreWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newServices(client)
+	s, err := newServices(client, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ofAPI, static := &corev1.Pod{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"kubernetes.io/config.source": "file"}}}
 	if _, err := s.list(ofAPI); !errors.Is(err, errNoServicesYet) {
 		t.Errorf("error is %v, want %v", err, errNoServicesYet)
@@ -105,7 +109,7 @@ func TestServicesAreWaitedFor(t *testing.T) {
 	if list, err := s.list(static); err != nil || len(list) > 0 {
 		t.Errorf("a static pod gets %v (%v), want none", list, err)
 	}
-	if list, err := newServices(nil).list(ofAPI); err != nil || list != nil {
+	if list, err := (*services)(nil).list(ofAPI); err != nil || list != nil {
 		t.Errorf("without an API server the Services are %v (%v), want none", list, err)
 	}
 }

@@ -42,6 +42,8 @@ type heartbeat struct {
 	runtime  *runtimeHealth
 	// last is the Node as the API server returned it last; nil before.
 	last atomic.Pointer[corev1.Node]
+	// renewal is the time of the last renewal of the Lease; nil before the first.
+	renewal atomic.Pointer[time.Time]
 }
 
 // newHeartbeat returns the heartbeat of a node; nil on a node that talks to no control
@@ -79,9 +81,18 @@ func newHeartbeat(n *Node) (*heartbeat, error) {
 		Duration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
 		Node:     h.reporter.UID,
 		Link:     h.cfg.Link,
+		Hooks:    lease.Hooks{Renewed: func(r lease.Renewal) { h.renewal.Store(&r.Time) }},
 		Log:      n.log,
 	})
 	return h, err
+}
+
+// renewed returns when the Lease was last renewed by this process, zero if it was not.
+func (h *heartbeat) renewed() time.Time {
+	if t := h.renewal.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
 }
 
 // registration returns what a new Node has; nil if it is not created from here.

@@ -71,6 +71,9 @@ type Config struct {
 	// Client is the API server of the node's cluster, whose pods it runs beside those of
 	// the manifests; nil: there is none.
 	Client kubernetes.Interface
+	// PodStore keeps the specs of the API server's pods for a reboot without it; nil: as
+	// in a kubelet they are not run before it answers.
+	PodStore *PodStore
 	// Heartbeat tells the cluster that the node is there, and how it is; nil: nobody is
 	// told.
 	Heartbeat *Heartbeat

@@ -77,7 +77,7 @@ func (n *Node) checks() []check {
 		{"ping", func() error { return nil }},
 		{"runtime", func() error { return n.runtimeSeen.fault("container runtime", runtimeDownAfter) }},
 		{"source", func() error {
-			if !n.catalog.ready() {
+			if !n.catalog.read() {
 				return errors.New("the manifests have not been read yet")
 			}
 			return nil

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,7 +12,7 @@ import (
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/nodekit-go/nodekit/staticpods"
+	"github.com/nodekit-go/nodekit/podworker/podsource"
 )
 
 // services are the Services of the cluster, which pods find by variables. It is nil
@@ -21,12 +22,16 @@ type services struct {
 	lister   corev1listers.ServiceLister
 }
 
-func newServices(client kubernetes.Interface) *services {
+func newServices(client kubernetes.Interface, log *slog.Logger) (*services, error) {
 	if client == nil {
-		return nil
+		return nil, nil
 	}
 	i := informers.NewSharedInformerFactory(client, 0).Core().V1().Services()
-	return &services{informer: i.Informer(), lister: i.Lister()}
+	// That of client-go holds up the informers of the whole process.
+	err := i.Informer().SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		log.Debug("services are not read, what is known of them stays; trying again", "err", err)
+	})
+	return &services{informer: i.Informer(), lister: i.Lister()}, err
 }
 
 // run follows the Services until ctx ends.
@@ -54,7 +59,4 @@ func (s *services) list(pod *corev1.Pod) ([]*corev1.Service, error) {
 
 // ofManifest reports whether a pod is from a manifest, which has to run while the API
 // server does not answer.
-func ofManifest(pod *corev1.Pod) bool {
-	source := pod.Annotations[staticpods.AnnotationSource]
-	return source != "" && source != "api"
-}
+func ofManifest(pod *corev1.Pod) bool { return podsource.IsStatic(pod) }

@@ -3,103 +3,35 @@ package node
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodekit-go/nodekit/podworker/events"
+	"github.com/nodekit-go/nodekit/podworker/podsource"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
-// podSet is what all sources together have delivered.
-type podSet struct {
-	pods []*corev1.Pod
-	// complete is true when every source has delivered: only then does absence mean
-	// anything.
-	complete bool
-}
+// fromFiles is the name of the manifests as a source, in the kubelet's words. That of the
+// API server is [podsource.API].
+const fromFiles = "file"
 
-// sources puts the sets of several sources together.
-type sources struct {
-	wake chan struct{}
-
-	mu sync.Mutex // guards sets
-	// sets has what each source delivered last; nil: nothing yet.
-	sets map[string][]*corev1.Pod
-}
-
-// newSources waits for the sources of these names.
-func newSources(names ...string) *sources {
-	s := &sources{wake: make(chan struct{}, 1), sets: map[string][]*corev1.Pod{}}
-	for _, name := range names {
-		s.sets[name] = nil
-	}
-	return s
-}
-
-// set takes the whole set of a source.
-func (s *sources) set(name string, pods []*corev1.Pod) {
-	s.mu.Lock()
-	s.sets[name] = append([]*corev1.Pod{}, pods...) // not nil, also if it is empty
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// all returns the sets put together. Of two pods of one UID that of the first source in
-// alphabetical order counts.
-func (s *sources) all() podSet {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := podSet{complete: true}
-	for _, name := range slices.Sorted(maps.Keys(s.sets)) {
-		pods := s.sets[name]
-		if pods == nil {
-			out.complete = false
-		}
-		for _, pod := range pods {
-			if !slices.ContainsFunc(out.pods, func(o *corev1.Pod) bool { return o.UID == pod.UID }) {
-				out.pods = append(out.pods, pod)
-			}
-		}
-	}
-	return out
-}
-
-// run hands the sets to deliver, one at a time, until ctx ends.
-func (s *sources) run(ctx context.Context, deliver func(podSet)) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.wake:
-			deliver(s.all())
-		}
-	}
-}
-
-// The names of the sources.
-const (
-	fromFiles   = "files"
-	fromCluster = "cluster"
-)
-
-// read reads the sources until ctx ends.
-func (a *agent) read(ctx context.Context, g *errgroup.Group) {
+// newMerger puts the sources of an agent together.
+func (a *agent) newMerger() (*podsource.Merger, error) {
 	names := []string{fromFiles}
 	if a.cluster != nil {
-		names = append(names, fromCluster)
+		names = append(names, podsource.API)
 	}
-	s := newSources(names...)
-	g.Go(func() error { return s.run(ctx, a.deliver) })
+	return podsource.NewMerger(podsource.MergerConfig{Log: a.log, Conflict: a.leftOut}, names...)
+}
+
+// read reads the sources until ctx ends.
+func (a *agent) read(ctx context.Context, g *errgroup.Group, m *podsource.Merger) {
+	g.Go(func() error { return m.Run(ctx, a.deliver) })
 	g.Go(func() error {
 		err := a.source.Run(ctx, func(set staticpods.Set) {
 			a.objects.replace(set)
-			s.set(fromFiles, set.Pods)
+			a.put(m.Set(fromFiles, set.Pods))
 		})
 		if err != nil {
 			return fmt.Errorf("read manifests: %w", err)
@@ -107,6 +39,18 @@ func (a *agent) read(ctx context.Context, g *errgroup.Group) {
 		return nil
 	})
 	if a.cluster != nil {
-		g.Go(func() error { return a.cluster.run(ctx, func(pods []*corev1.Pod) { s.set(fromCluster, pods) }) })
+		g.Go(func() error { return a.cluster.run(ctx, m, a.put) })
 	}
+}
+
+// put takes what a Merger says to a set.
+func (a *agent) put(err error) {
+	if err != nil {
+		a.log.Error("pods of a source are lost", "err", err)
+	}
+}
+
+// leftOut tells of a pod that another one keeps from running.
+func (a *agent) leftOut(c podsource.Conflict) {
+	a.events.Record(events.OfPod(c.Pod, ""), corev1.EventTypeWarning, podsource.ReasonFailedValidation, c.String())
 }
