@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/podworker/volume"
+	"github.com/nodekit-go/nodekit/podworker/volume/tokens"
+)
+
+// volumes sets up the volumes of pods, with what they refer to.
+type volumes struct {
+	manager *volume.Manager
+	objects *objects
+	// tokens and bundles are nil on a node without an API server.
+	tokens  *tokens.Cache
+	bundles *bundles
+}
+
+var _ podsync.Volumes = (*volumes)(nil)
+
+func newVolumes(n *Node, a *agent) (*volumes, error) {
+	v := &volumes{}
+	var err error
+	if v.objects, err = newObjects(n, func(o volume.Object, pods []types.UID) {
+		v.manager.Changed(o)
+		for _, uid := range pods {
+			a.pool.Wake(uid) // its containers may wait for variables
+		}
+	}); err != nil {
+		return nil, err
+	}
+	cfg := volume.Config{
+		Root:    n.cfg.Root,
+		Objects: v.objects,
+		OnEvent: func(pod *corev1.Pod, e volume.Event) {
+			a.tell(pod, podsync.Event{Type: e.Type, Reason: e.Reason, Message: e.Message})
+		},
+		Log: n.log,
+	}
+	if r := n.resources.p.Load(); r != nil {
+		cfg.Allocatable = r.Allocatable
+	}
+	if client := n.cfg.Client; client != nil {
+		if v.tokens, err = tokens.New(func(namespace string) tokens.Client { return client.CoreV1().ServiceAccounts(namespace) }, tokens.Config{Log: n.log}); err != nil {
+			return nil, err
+		}
+		v.bundles = newBundles(client, func(o volume.Object) { v.manager.Changed(o) })
+		cfg.Tokens, cfg.Bundles = v.tokens, v.bundles
+	}
+	v.manager, err = volume.New(cfg)
+	return v, err
+}
+
+// abilities are what is done for volumes.
+func (v *volumes) abilities() podspec.Ability {
+	if v.tokens == nil {
+		return 0
+	}
+	return podspec.ServiceAccountTokens | podspec.TrustBundles
+}
+
+// run keeps volumes new until ctx ends.
+func (v *volumes) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return v.objects.run(ctx) })
+	g.Go(func() error { return v.bundles.run(ctx) })
+	g.Go(func() error { return v.manager.Run(ctx) })
+	return g.Wait()
+}
+
+// SetUp implements podsync.Volumes. What the variables of the pod refer to is known then,
+// too.
+func (v *volumes) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]podspec.Volume, error) {
+	v.objects.use(ctx, pod)
+	list, err := v.manager.SetUp(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]podspec.Volume, len(list))
+	for name, m := range list {
+		out[name] = podspec.Volume{Path: m.Path, Block: m.Block, ReadOnly: m.ReadOnly, Relabel: m.Relabel}
+	}
+	return out, nil
+}
+
+// TearDown implements podsync.Volumes.
+func (v *volumes) TearDown(ctx context.Context, uid types.UID) error {
+	if err := v.manager.TearDown(ctx, uid); err != nil {
+		return err
+	}
+	v.objects.release(uid)
+	if v.tokens != nil {
+		v.tokens.Forget(uid)
+	}
+	return nil
+}
