@@ -200,7 +200,7 @@ func watch(t *testing.T, b *book, timeout time.Duration) (dir string) {
 // t.TempDir may be longer.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pw")
+	dir, err := os.MkdirTemp("", "pw") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}

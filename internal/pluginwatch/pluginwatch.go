@@ -130,7 +130,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pluginwatch: watch %s: %w", w.cfg.Dir, err)
 	}
-	defer events.Close()
+	defer func() { _ = events.Close() }() // nothing is lost by it
 	if err := events.Add(w.cfg.Dir); err != nil {
 		return fmt.Errorf("pluginwatch: watch %s: %w", w.cfg.Dir, err)
 	}

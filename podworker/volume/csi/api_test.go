@@ -123,6 +123,8 @@ func (k *kind[T, P]) Delete(_ context.Context, name string, _ metav1.DeleteOptio
 }
 
 // Patch applies merge patches (RFC 7396).
+//
+//nolint:revive // the arguments are client-go's
 func (k *kind[T, P]) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, subresources ...string) (*T, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -152,7 +152,7 @@ func TestTwoVolumesOfOneHandle(t *testing.T) {
 func TestInlineVolume(t *testing.T) {
 	w := newWorld(t, stages)
 	w.server.drivers.change(csitest.DefaultName, func(d *storagev1.CSIDriver) {
-		d.Spec.PodInfoOnMount, d.Spec.AttachRequired = ptr(true), ptr(true)
+		d.Spec.PodInfoOnMount, d.Spec.AttachRequired = new(true), new(true)
 	})
 	pod := inline("4f5c")
 	pod.Spec.Volumes[0].CSI.NodePublishSecretRef = &corev1.LocalObjectReference{Name: "key"}
@@ -185,8 +185,6 @@ func TestInlineVolume(t *testing.T) {
 	w.tearDown("4f5c")
 	w.nothingLeft()
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // TestSecrets are read where the volume says, for staging and for publishing.
 func TestSecrets(t *testing.T) {
@@ -237,7 +235,7 @@ func TestRefusals(t *testing.T) {
 		{name: "claim of somebody else", pod: func(p *corev1.Pod) {
 			p.Name, p.Spec.Volumes[0] = "d", corev1.Volume{Name: "b", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
 		}, want: "failed to fetch PVC"},
-		{name: "block that is mounted", volume: func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = ptr(corev1.PersistentVolumeBlock) }, want: "volume data has volumeMode Block, but is specified in volumeMounts"},
+		{name: "block that is mounted", volume: func(pv *corev1.PersistentVolume) { pv.Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }, want: "volume data has volumeMode Block, but is specified in volumeMounts"},
 		{name: "file system as a device", pod: func(p *corev1.Pod) {
 			p.Spec.Containers[0].VolumeMounts, p.Spec.Containers[0].VolumeDevices = nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/x"}}
 		}, want: "volume data has volumeMode Filesystem, but is specified in volumeDevices"},
@@ -278,7 +276,7 @@ func TestEphemeralClaim(t *testing.T) {
 		t.Errorf("a claim of somebody else: %v", err)
 	}
 	w.server.claims.change("pod-1-data", func(c *corev1.PersistentVolumeClaim) {
-		c.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr(true)}}
+		c.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}}
 	})
 	w.setUp(pod)
 }

@@ -24,10 +24,12 @@ func (p *Provider) Watch(ctx context.Context, dir string) error {
 // plugins takes plugins as drivers.
 type plugins struct{ p *Provider }
 
+// Register implements pluginwatch.Handler.
 func (h plugins) Register(ctx context.Context, plugin pluginwatch.Plugin) error {
 	return h.p.Register(ctx, plugin.Name, plugin.Endpoint, plugin.Versions)
 }
 
+// Deregister implements pluginwatch.Handler.
 func (h plugins) Deregister(_ context.Context, plugin pluginwatch.Plugin) {
 	h.p.Deregister(plugin.Name, plugin.Endpoint)
 }

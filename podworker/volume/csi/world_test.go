@@ -110,7 +110,7 @@ func newServer() *server {
 // t.TempDir may be longer.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "csi")
+	dir, err := os.MkdirTemp("", "csi") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +164,11 @@ func (w *world) register() {
 	if err := w.p.Register(w.t.Context(), w.driver.Name(), w.driver.Endpoint(), w.driver.Versions()); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// tellPods has the driver told about pods, from its first call on.
+func (w *world) tellPods() {
+	w.server.drivers.change(csitest.DefaultName, func(d *storagev1.CSIDriver) { d.Spec.PodInfoOnMount = new(true) })
 }
 
 // restart is the death of the agent, by kill -9.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -179,9 +178,7 @@ func (d *Driver) Registered() (ok bool, why string) {
 
 // Published returns the handles of the volumes that are published, by target.
 func (d *Driver) Published() map[string]string {
-	d.node.mu.Lock()
-	defer d.node.mu.Unlock()
-	return maps.Clone(d.node.published)
+	return d.node.publishedNow()
 }
 
 // Inject has the next calls of a method do something else, as often as times says; less

@@ -1,7 +1,9 @@
 package csitest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -25,6 +27,7 @@ type Mounter interface {
 // kernel makes real mounts.
 type kernel struct{}
 
+// Bind implements Mounter.
 func (kernel) Bind(source, target string, readOnly bool) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s to %s: %w", source, target, err)
@@ -38,6 +41,7 @@ func (kernel) Bind(source, target string, readOnly bool) error {
 	return nil
 }
 
+// Unmount implements Mounter.
 func (kernel) Unmount(target string) error {
 	if err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW); err != nil {
 		return fmt.Errorf("unmount %s: %w", target, err)
@@ -45,8 +49,17 @@ func (kernel) Unmount(target string) error {
 	return nil
 }
 
+// Mounted implements Mounter.
 func (kernel) Mounted(target string) (bool, error) {
-	points, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(target))
+	// What is mounted has no links in its path.
+	parent, err := filepath.EvalSymlinks(filepath.Dir(target))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	points, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(filepath.Join(parent, filepath.Base(target))))
 	return len(points) > 0, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,6 +97,7 @@ func (n *node) wrong(format string, args ...any) error {
 	return status.Error(codes.FailedPrecondition, text)
 }
 
+// NodeGetInfo says what the driver calls the node.
 func (n *node) NodeGetInfo(ctx context.Context, _ *csiapi.NodeGetInfoRequest) (*csiapi.NodeGetInfoResponse, error) {
 	info := &csiapi.NodeGetInfoResponse{NodeId: n.cfg.NodeID, MaxVolumesPerNode: n.cfg.MaxVolumes}
 	if len(n.cfg.Topology) > 0 {
@@ -104,6 +106,7 @@ func (n *node) NodeGetInfo(ctx context.Context, _ *csiapi.NodeGetInfoRequest) (*
 	return info, n.do(ctx, Call{Op: "NodeGetInfo"}, func() error { return nil })
 }
 
+// NodeGetCapabilities says what the driver can do.
 func (n *node) NodeGetCapabilities(ctx context.Context, _ *csiapi.NodeGetCapabilitiesRequest) (*csiapi.NodeGetCapabilitiesResponse, error) {
 	out := &csiapi.NodeGetCapabilitiesResponse{}
 	for _, c := range n.cfg.Capabilities {
@@ -114,6 +117,7 @@ func (n *node) NodeGetCapabilities(ctx context.Context, _ *csiapi.NodeGetCapabil
 	return out, n.do(ctx, Call{Op: "NodeGetCapabilities"}, func() error { return nil })
 }
 
+// NodeStageVolume binds the directory of a volume to a place for all pods.
 func (n *node) NodeStageVolume(ctx context.Context, r *csiapi.NodeStageVolumeRequest) (*csiapi.NodeStageVolumeResponse, error) {
 	c := Call{
 		Op: "NodeStageVolume", Volume: r.GetVolumeId(), Staging: r.GetStagingTargetPath(), Context: r.GetVolumeContext(),
@@ -131,6 +135,7 @@ func (n *node) NodeStageVolume(ctx context.Context, r *csiapi.NodeStageVolumeReq
 	})
 }
 
+// NodeUnstageVolume undoes that, once nothing is published.
 func (n *node) NodeUnstageVolume(ctx context.Context, r *csiapi.NodeUnstageVolumeRequest) (*csiapi.NodeUnstageVolumeResponse, error) {
 	c := Call{Op: "NodeUnstageVolume", Volume: r.GetVolumeId(), Staging: r.GetStagingTargetPath()}
 	return &csiapi.NodeUnstageVolumeResponse{}, n.do(ctx, c, func() error {
@@ -146,13 +151,10 @@ func (n *node) NodeUnstageVolume(ctx context.Context, r *csiapi.NodeUnstageVolum
 func (n *node) publishedNow() map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	out := make(map[string]string, len(n.published))
-	for target, handle := range n.published {
-		out[target] = handle
-	}
-	return out
+	return maps.Clone(n.published)
 }
 
+// NodePublishVolume binds a volume to a place for a pod.
 func (n *node) NodePublishVolume(ctx context.Context, r *csiapi.NodePublishVolumeRequest) (*csiapi.NodePublishVolumeResponse, error) {
 	c := Call{
 		Op: "NodePublishVolume", Volume: r.GetVolumeId(), Staging: r.GetStagingTargetPath(), Target: r.GetTargetPath(), ReadOnly: r.GetReadonly(),
@@ -204,6 +206,7 @@ func place(target string, file bool) error {
 	return f.Close()
 }
 
+// NodeUnpublishVolume undoes that, and removes the place.
 func (n *node) NodeUnpublishVolume(ctx context.Context, r *csiapi.NodeUnpublishVolumeRequest) (*csiapi.NodeUnpublishVolumeResponse, error) {
 	c := Call{Op: "NodeUnpublishVolume", Volume: r.GetVolumeId(), Target: r.GetTargetPath()}
 	return &csiapi.NodeUnpublishVolumeResponse{}, n.do(ctx, c, func() error {
@@ -220,6 +223,7 @@ func (n *node) NodeUnpublishVolume(ctx context.Context, r *csiapi.NodeUnpublishV
 	})
 }
 
+// NodeExpandVolume takes any size.
 func (n *node) NodeExpandVolume(ctx context.Context, r *csiapi.NodeExpandVolumeRequest) (*csiapi.NodeExpandVolumeResponse, error) {
 	c := Call{
 		Op: "NodeExpandVolume", Volume: r.GetVolumeId(), Staging: r.GetStagingTargetPath(), Target: r.GetVolumePath(),

@@ -13,10 +13,12 @@ type identity struct {
 	name string
 }
 
+// GetPluginInfo says who the driver is.
 func (i identity) GetPluginInfo(context.Context, *csiapi.GetPluginInfoRequest) (*csiapi.GetPluginInfoResponse, error) {
 	return &csiapi.GetPluginInfoResponse{Name: i.name, VendorVersion: "test"}, nil
 }
 
+// Probe says that the driver is fine.
 func (identity) Probe(context.Context, *csiapi.ProbeRequest) (*csiapi.ProbeResponse, error) {
 	return &csiapi.ProbeResponse{}, nil
 }
@@ -27,11 +29,13 @@ type registration struct {
 	driver *Driver
 }
 
+// GetInfo says who the driver is, and where.
 func (r *registration) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
 	d := r.driver
 	return &registerapi.PluginInfo{Type: registerapi.CSIPlugin, Name: d.Name(), Endpoint: d.Endpoint(), SupportedVersions: d.Versions()}, nil
 }
 
+// NotifyRegistrationStatus is told what became of it.
 func (r *registration) NotifyRegistrationStatus(_ context.Context, s *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
 	n := r.driver.node
 	n.mu.Lock()
