@@ -18,7 +18,7 @@ const maxRecord = 64 << 10
 
 // record is what is kept on disk about a volume, from before a driver is told to make it
 // until after it was told to undo it, so that any agent can undo it. Names and meaning
-// are the kubelet's.
+// are the kubelet's, which ignores others.
 type record struct {
 	Spec       string                        `json:"specVolID,omitempty"`
 	Handle     string                        `json:"volumeHandle"`
@@ -26,6 +26,9 @@ type record struct {
 	Node       string                        `json:"nodeName,omitempty"`
 	Attachment string                        `json:"attachmentID,omitempty"`
 	Lifecycle  storagev1.VolumeLifecycleMode `json:"volumeLifecycleMode,omitempty"`
+	// Volume is our own: what the pod calls the volume. By it the volume is found while
+	// the API server is away.
+	Volume string `json:"nodekitPodVolume,omitempty"`
 }
 
 func (r record) id() volumeID { return volumeID{driver: r.Driver, handle: r.Handle} }

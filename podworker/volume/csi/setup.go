@@ -2,11 +2,14 @@ package csi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodekit-go/nodekit/podworker/volume"
@@ -20,8 +23,17 @@ const lookAgain = time.Minute
 // driver stage and publish it. A driver that is not registered is an error, as it may
 // come at any time. What is done already is not done again, but for what the driver
 // wants to be told again and again, and for a volume that grew.
+//
+// While the API server does not tell what the volume is, a file system that is mounted
+// for the pod already is what it was.
 func (p *Provider) SetUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (volume.Mounted, error) {
 	w, err := p.resolve(ctx, pod, v)
+	if errors.Is(err, errUnknown) {
+		if m, ok := p.mountedBefore(pod, v); ok {
+			p.log.Warn("volume is used as it was, the API server does not tell about it", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "volume", v.Name, "err", err)
+			return m, nil
+		}
+	}
 	if err != nil {
 		return volume.Mounted{}, err
 	}
@@ -63,14 +75,14 @@ func (p *Provider) resolve(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 	}
 	claim, err := p.cfg.API.Claims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return failed(fmt.Errorf("failed to fetch PVC from API server: %w", err))
+		return failed(fmt.Errorf("failed to fetch PVC from API server: %w", unlessMissing(err)))
 	}
 	if err := checkClaim(pod, claim, own); err != nil {
 		return failed(err)
 	}
 	pv, err := p.cfg.API.Volumes.Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
 	if err != nil {
-		return failed(fmt.Errorf("failed to fetch PV %s from API server: %w", claim.Spec.VolumeName, err))
+		return failed(fmt.Errorf("failed to fetch PV %s from API server: %w", claim.Spec.VolumeName, unlessMissing(err)))
 	}
 	if err := checkVolume(pv, claim); err != nil {
 		return failed(err)
@@ -80,6 +92,40 @@ func (p *Provider) resolve(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 		return failed(err)
 	}
 	return w, nil
+}
+
+// errUnknown says that the API server did not answer what a volume is.
+var errUnknown = errors.New("not known")
+
+// unlessMissing marks an error as errUnknown, but for an object that does not exist.
+func unlessMissing(err error) error {
+	if apierrors.IsNotFound(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUnknown, err)
+}
+
+// mountedBefore finds a file system that is published to a pod by what the pod calls it.
+func (p *Provider) mountedBefore(pod *corev1.Pod, v *corev1.Volume) (volume.Mounted, bool) {
+	if !segment(string(pod.UID)) {
+		return volume.Mounted{}, false
+	}
+	specs, err := names(p.paths.volumes(pod.UID))
+	if err != nil {
+		return volume.Mounted{}, false
+	}
+	for _, spec := range specs {
+		target := p.paths.target(pod.UID, spec)
+		r, err := readRecord(filepath.Dir(target))
+		if err != nil || r.Volume != v.Name {
+			continue
+		}
+		if on, err := p.host.mounted(target); err == nil && on {
+			readOnly := v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
+			return volume.Mounted{Path: target, ReadOnly: readOnly, Relabel: !readOnly, RefreshAt: time.Now().Add(lookAgain)}, true
+		}
+	}
+	return volume.Mounted{}, false
 }
 
 // operation is setting up a volume, with the turn of the volume held.

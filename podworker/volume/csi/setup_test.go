@@ -38,6 +38,7 @@ func TestPersistentVolume(t *testing.T) {
 		filepath.Dir(target): {
 			"specVolID": "pv-db", "volumeHandle": "handle-db", "driverName": csitest.DefaultName, "nodeName": "node-a",
 			"attachmentID": "csi-" + sum("handle-db"+csitest.DefaultName+"node-a"), "volumeLifecycleMode": "Persistent",
+			"nodekitPodVolume": "data",
 		},
 		filepath.Dir(staging): {"volumeHandle": "handle-db", "driverName": csitest.DefaultName},
 	})
@@ -312,5 +313,44 @@ func TestServerAway(t *testing.T) {
 	w.setUp(inline("2"))
 	w.tearDown("1")
 	w.tearDown("2")
+	w.nothingLeft()
+}
+
+// TestServerAwayAfterRestart has a pod use what it had, and nothing else.
+func TestServerAwayAfterRestart(t *testing.T) {
+	w := newWorld(t, stages)
+	w.claim("db", nil)
+	before := w.setUp(podOf("1", "db"))
+	w.startProvider(Config{})
+	away := errors.New("the server is away")
+	w.server.claims.fail(away)
+	m := w.setUp(podOf("1", "db"))
+	if m.Path != before.Path || m.RefreshAt.IsZero() {
+		t.Errorf("mounted is %+v, want %s, to be looked at again", m, before.Path)
+	}
+	if err := w.setUpFails(podOf("2", "db")); !errors.Is(err, away) {
+		t.Errorf("a pod that had nothing: %v", err)
+	}
+	other := podOf("1", "db")
+	other.Spec.Volumes[0].Name = "more"
+	if err := w.setUpFails(other); !errors.Is(err, away) {
+		t.Errorf("another volume of the pod: %v", err)
+	}
+	if err := w.table.Unmount(m.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.setUpFails(podOf("1", "db")); !errors.Is(err, away) {
+		t.Errorf("a volume that is not mounted any more: %v", err)
+	}
+	w.server.claims.fail(nil)
+	w.register()
+	w.setUp(podOf("1", "db"))
+	if err := w.server.claims.Delete(t.Context(), "db", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.setUpFails(podOf("1", "db")); !strings.Contains(err.Error(), "not found") {
+		t.Errorf("with a claim that is gone: %v", err)
+	}
+	w.tearDown("1")
 	w.nothingLeft()
 }

@@ -17,6 +17,7 @@ import (
 type wanted struct {
 	pod       *corev1.Pod
 	id        volumeID
+	name      string // what the pod calls it
 	spec      string // what directories are named after
 	lifecycle storagev1.VolumeLifecycleMode
 	readOnly  bool
@@ -81,7 +82,7 @@ func fromClaim(pod *corev1.Pod, v *corev1.Volume, claim *corev1.PersistentVolume
 		return wanted{}, fmt.Errorf("persistent volume %s %w", pv.Name, errNotCSI)
 	}
 	w := wanted{
-		pod: pod, claim: claim,
+		pod: pod, name: v.Name, claim: claim,
 		id:            volumeID{driver: source.Driver, handle: source.VolumeHandle},
 		spec:          pv.Name,
 		lifecycle:     storagev1.VolumeLifecyclePersistent,
@@ -113,6 +114,7 @@ func fromPod(pod *corev1.Pod, v *corev1.Volume) (wanted, error) {
 	source := v.CSI
 	w := wanted{
 		pod:        pod,
+		name:       v.Name,
 		id:         volumeID{driver: source.Driver, handle: inlineHandle(pod.UID, v.Name)},
 		spec:       v.Name,
 		lifecycle:  storagev1.VolumeLifecycleEphemeral,
@@ -166,6 +168,8 @@ func (w *wanted) record(node string) record {
 	}
 	if w.block {
 		r.Lifecycle = "" // none lives with a pod
+	} else if w.claim != nil {
+		r.Volume = w.name
 	}
 	return r
 }
