@@ -173,6 +173,10 @@ func (p *Provider) InUse() []corev1.UniqueVolumeName { return p.volumes.inUse() 
 // Config.ReportsInUse.
 func (p *Provider) Reported(names []corev1.UniqueVolumeName) { p.volumes.reported(names) }
 
+// Registered has Run look at the Node and the CSINode: for a Node that was made anew. Else
+// it looks every five minutes.
+func (p *Provider) Registered() { p.nodes.soon() }
+
 // Ready returns nil when the CSINode object of the node exists, and else why not: pods
 // with volumes of drivers are scheduled by it, so that the node is not ready before.
 func (p *Provider) Ready() error { return p.nodes.ready() }

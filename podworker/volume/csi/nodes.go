@@ -24,6 +24,9 @@ const (
 	lastWrite  = 30 * time.Second
 	// writeTimeout bounds one attempt.
 	writeTimeout = 30 * time.Second
+	// lookPause is how often the objects are looked at although nothing has changed here:
+	// a CSINode is deleted with its Node, or by somebody.
+	lookPause = 5 * time.Minute
 )
 
 // errNoCSINode is the kubelet's reason for a node that is not ready yet.
@@ -61,6 +64,11 @@ func (p *publisher) set(driver string, info *nodeInfo) {
 	p.mu.Lock()
 	p.drivers[driver] = info
 	p.mu.Unlock()
+	p.soon()
+}
+
+// soon has run look at the objects.
+func (p *publisher) soon() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -84,16 +92,17 @@ func (p *publisher) run(ctx context.Context) {
 	pause, told := firstWrite, ""
 	for {
 		select {
-		case <-p.wake: // a driver has come or gone
+		case <-p.wake: // a driver has come or gone, or the Node was made anew
 			pause = firstWrite
-		case <-again.C: // at the start, or something failed before
+		case <-again.C: // at the start, after a while, or something failed before
 		case <-ctx.Done():
 			return
 		}
 		again.Stop()
 		err := p.write(ctx)
 		if err == nil {
-			told = ""
+			pause, told = firstWrite, ""
+			again.Reset(lookPause)
 			continue
 		}
 		if text := err.Error(); text != told && ctx.Err() == nil {

@@ -168,3 +168,26 @@ func TestServerAwayAtTheStart(t *testing.T) {
 		}
 	})
 }
+
+// TestNodeMadeAnew gets its CSINode at once, and one that somebody deleted comes back.
+func TestNodeMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := publish(t, s)
+		synctest.Wait()
+		s.nodes.set(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a", UID: "another"}})
+		p.Registered()
+		synctest.Wait()
+		if n, err := s.csiNodes.Get(t.Context(), "node-a", metav1.GetOptions{}); err != nil || n.OwnerReferences[0].UID != "another" {
+			t.Errorf("the CSINode is %+v (%v)", n, err)
+		}
+		if err := s.csiNodes.Delete(t.Context(), "node-a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		passes(lookPause)
+		synctest.Wait()
+		if _, err := s.csiNodes.Get(t.Context(), "node-a", metav1.GetOptions{}); err != nil {
+			t.Errorf("a CSINode that was deleted: %v", err)
+		}
+	})
+}
