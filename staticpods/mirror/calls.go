@@ -29,7 +29,22 @@ func (k *Keeper) create(ctx context.Context, name types.NamespacedName, mirror *
 	case !apierrors.IsAlreadyExists(err):
 		return &callError{"create mirror pod", err}
 	}
-	return k.look(ctx, name)
+	err = k.look(ctx, name)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; it is not this node's: %w", errTaken, err)
+	}
+	return err
+}
+
+// verify finds out whether the API server still has the object that the watch does not
+// show. The Node authorizer forbids a node to read a pod that does not exist.
+func (k *Keeper) verify(ctx context.Context, name types.NamespacedName) error {
+	err := k.look(ctx, name)
+	if apierrors.IsForbidden(err) {
+		k.with(name, (*entry).vanish)
+		return nil
+	}
+	return err
 }
 
 // look finds out what the API server has of a name.
@@ -39,14 +54,8 @@ func (k *Keeper) look(ctx context.Context, name types.NamespacedName) error {
 	pod, err := k.cfg.Pods(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		k.with(name, func(e *entry) {
-			if e.have != nil {
-				e.drop(e.have.UID)
-			}
-		})
+		k.with(name, (*entry).vanish)
 		return nil
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; it is not this node's: %w", errTaken, err)
 	case err != nil:
 		return &callError{"get the pod that has the name of a mirror pod", err}
 	}

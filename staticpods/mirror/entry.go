@@ -80,6 +80,13 @@ func (e *entry) drop(uid types.UID) {
 	}
 }
 
+// vanish takes that the API server has nothing of that name.
+func (e *entry) vanish() {
+	if e.have != nil {
+		e.drop(e.have.UID)
+	}
+}
+
 // doubt forgets a pod that is no mirror: whether it still has the name is found out
 // anew.
 func (e *entry) doubt() {

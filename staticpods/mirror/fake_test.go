@@ -173,8 +173,8 @@ func (c client) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev
 		return nil, err
 	}
 	pod := c.pods[c.name(name)]
-	if pod == nil {
-		return nil, apierrors.NewNotFound(podResource(), name)
+	if pod == nil || pod.Spec.NodeName != nodeName { // the Node authorizer makes no difference
+		return nil, apierrors.NewForbidden(podResource(), name, errors.New("no relationship found between node 'node-a' and this object"))
 	}
 	return pod.DeepCopy(), nil
 }

@@ -229,10 +229,17 @@ func uidOf(t *testing.T, calls []string, name string) types.UID {
 
 // TestPodOfOthersIsLeftAlone: a pod that is nobody's mirror has the name.
 func TestPodOfOthersIsLeftAlone(t *testing.T) {
+	for _, node := range []string{nodeName, "node-b", ""} {
+		t.Run("on "+node, func(t *testing.T) { leaveAlone(t, node) })
+	}
+}
+
+func leaveAlone(t *testing.T, node string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, newServer(), 0)
 		theirs := static("meter", "1")
-		theirs.UID, theirs.Annotations = "theirs", nil
+		theirs.UID, theirs.Annotations, theirs.Spec.NodeName = "theirs", nil, node
 		b.put(theirs)
 		b.want(static("meter", "1"), static("other", "1"))
 		after(time.Hour)

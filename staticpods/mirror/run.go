@@ -213,7 +213,7 @@ func (k *Keeper) bring(ctx context.Context, name types.NamespacedName, node func
 		case p.want != nil && uid == "":
 			continue // it is wanted since a moment
 		case p.step == look:
-			r.err = k.look(ctx, name)
+			r.err = k.verify(ctx, name)
 		case p.step == create:
 			r.err = k.create(ctx, name, Project(p.want, Owner{Name: k.cfg.Name, UID: uid}))
 		case p.step == remove:
