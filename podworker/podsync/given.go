@@ -66,13 +66,12 @@ func (s *Syncer) allocate(ctx context.Context, pod *corev1.Pod, r *record, seen 
 		g.pending = nil
 		return pod, 0, nil
 	}
-	var reason, message string
 	if s.cfg.Parts.Resizer != nil {
-		reason, message = s.cfg.Parts.Resizer.Resize(ctx, pod)
-	}
-	if reason != "" {
-		s.tellPending(pod, g, reason, message)
-		return withResources(pod, g.Allocated), resizeRetry, nil
+		has := withResources(pod, g.Allocated)
+		if reason, message := s.cfg.Parts.Resizer.Resize(ctx, pod, has); reason != "" {
+			s.tellPending(pod, g, reason, message)
+			return has, resizeRetry, nil
+		}
 	}
 	for i := range seen.Containers {
 		run := &seen.Containers[i]

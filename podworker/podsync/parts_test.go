@@ -185,7 +185,7 @@ func TestNothingTerminalIsLost(t *testing.T) {
 // desk decides about resizes.
 type desk struct{ full atomic.Bool }
 
-func (d *desk) Resize(context.Context, *corev1.Pod) (reason, message string) {
+func (d *desk) Resize(context.Context, *corev1.Pod, *corev1.Pod) (reason, message string) {
 	if d.full.Load() {
 		return corev1.PodReasonDeferred, "Node didn't have enough resource: cpu"
 	}

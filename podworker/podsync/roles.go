@@ -111,9 +111,9 @@ type Mounts interface {
 // Resizer decides whether the node can give a pod other resources than it has.
 type Resizer interface {
 	// Resize returns an empty reason to accept what the pod asks for now, or why not:
-	// corev1.PodReasonDeferred, and it is asked again later, or
-	// corev1.PodReasonInfeasible.
-	Resize(ctx context.Context, pod *corev1.Pod) (reason, message string)
+	// corev1.PodReasonDeferred, and it is asked again at the next Sync, or
+	// corev1.PodReasonInfeasible. has is the pod with what it has now.
+	Resize(ctx context.Context, pod, has *corev1.Pod) (reason, message string)
 }
 
 // Doer sends the requests of HTTP hooks; *http.Client is one.
