@@ -59,13 +59,21 @@ func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
 	delete(a.waiting, pod.UID)
 	switch d.Verdict {
 	case admission.Admitted:
-		a.changed = a.changed || a.admitted[pod.UID] == nil
-		a.admitted[pod.UID] = pod
+		a.holdLocked(pod)
 	case admission.NotYet, admission.Preempt:
 		a.waiting[pod.UID] = true
 	case admission.Never:
 	}
 	return d
+}
+
+// holdLocked notes what a pod holds. One that holds something already may ask for other
+// resources by now, see resize.
+func (a *admissions) holdLocked(pod *corev1.Pod) {
+	if a.admitted[pod.UID] == nil {
+		a.admitted[pod.UID] = pod
+		a.changed = true
+	}
 }
 
 // release takes back what pods held, and returns those that wait.
