@@ -169,7 +169,7 @@ func TestReadersWhileWriting(t *testing.T) {
 			}
 		})
 	}
-	for i := range 200 {
+	for i := range 60 {
 		content := one
 		if i%2 == 0 {
 			content = two
