@@ -1,0 +1,182 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// Reset implements proxier.Backend. It lists what is there, once per family, and gives
+// what differs to one iptables-restore: chains that are as they should be, whoever
+// made them, are not touched, and rules of others never. A ServicePort whose rules the
+// kernel refuses is reported as a Problem, and the others are programmed.
+func (b *Backend) Reset(ctx context.Context, st *proxier.State) error {
+	b.inForce = false
+	if err := b.reset(ctx, st); err != nil {
+		return fmt.Errorf("iptables: reset to %d service ports: %w", len(st.Ports), err)
+	}
+	b.inForce = true
+	return nil
+}
+
+func (b *Backend) reset(ctx context.Context, st *proxier.State) error {
+	if err := b.find(ctx); err != nil {
+		return err
+	}
+	b.setNodeAddrs(st.Network)
+	made, err := b.newRulesets(st.Network)
+	if err != nil {
+		return err
+	}
+	b.rulesets = made
+	ports := b.admitAll(st.Ports)
+	refused := make([][]Problem, len(b.cfg.Families))
+	err = b.each(func(f proxier.Family) (Restore, error) {
+		r, problems, err := b.resetFamily(ctx, f, ports[f])
+		refused[slices.Index(b.cfg.Families, f)] = problems
+		r.Reset = true
+		return r, err
+	})
+	for _, problems := range refused {
+		for _, p := range problems {
+			b.report(p)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	b.watched.publish(b)
+	if s := b.rulesets[proxier.IPv4]; s != nil && len(s.fixed.guard) > 0 {
+		return b.host.set(routeLocalnetParameter)
+	}
+	return nil
+}
+
+// find finds the programs to use, the first time.
+func (b *Backend) find(ctx context.Context) error {
+	if b.programs != nil {
+		return nil
+	}
+	found, err := detector{b.exec}.find(ctx, b.cfg.Variant, b.cfg.Families)
+	if err != nil {
+		return fmt.Errorf("find iptables: %w", err)
+	}
+	b.programs = found
+	b.cfg.Log.Info("iptables", "variant", string(found[b.cfg.Families[0]].variant), "restore", found[b.cfg.Families[0]].restore)
+	return nil
+}
+
+// maxRefused is how many ServicePorts are left out of a Reset for the others' sake.
+const maxRefused = 8
+
+func (b *Backend) resetFamily(ctx context.Context, f proxier.Family, ports []*proxier.ServicePort) (Restore, []Problem, error) {
+	var refused []Problem
+	for {
+		saved, err := b.save(ctx, f)
+		if err != nil {
+			return Restore{Family: f, Err: err}, refused, err
+		}
+		b.rulesets[f].reset(saved, ports)
+		r, err := b.restore(ctx, f, b.rulesets[f])
+		e, ok := errors.AsType[*RestoreError](err)
+		if !ok || e.Key == (proxier.Key{}) || len(refused) == maxRefused {
+			return r, refused, err
+		}
+		refused = append(refused, Problem{Key: e.Key, Reason: e.Error()})
+		ports = slices.DeleteFunc(slices.Clone(ports), func(p *proxier.ServicePort) bool { return p.Key == e.Key })
+	}
+}
+
+// save lists the rules of a family.
+func (b *Backend) save(ctx context.Context, f proxier.Family) (map[tableName]*savedTable, error) {
+	c := Command{Name: b.programs[f].save}
+	r, err := b.exec.Run(ctx, c)
+	if err == nil && r.Status != 0 {
+		err = commandError(c, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the rules of %s: %w", f, err)
+	}
+	return parseSave(r.Stdout), nil
+}
+
+func (b *Backend) setNodeAddrs(n proxier.Network) {
+	b.nodeAddr = map[proxier.Family]netip.Addr{}
+	for _, a := range n.NodeAddrs {
+		if f := proxier.FamilyOf(a); !b.nodeAddr[f].IsValid() {
+			b.nodeAddr[f] = a.Unmap()
+		}
+	}
+}
+
+// newRulesets makes a ruleset without ServicePorts for each family.
+func (b *Backend) newRulesets(n proxier.Network) (map[proxier.Family]*ruleset, error) {
+	liberal, err := b.host.isSet(liberalParameter)
+	if err != nil {
+		return nil, err
+	}
+	out := map[proxier.Family]*ruleset{}
+	for _, f := range b.cfg.Families {
+		s := settings{family: f, mark: b.mark, liberal: liberal, countInvalid: b.counts(invalidCounter)}
+		if err := b.placeNodePorts(&s, n); err != nil {
+			return nil, err
+		}
+		out[f] = newRuleset(renderer{
+			family: f, masqueradeAll: b.cfg.MasqueradeAll, pods: b.cfg.Local.match(f, n), nodeAddr: b.nodeAddr[f],
+			countLocal: s.localNodePorts && b.counts(localNodePortCounter),
+		}, s.fixed())
+	}
+	return out, nil
+}
+
+// counts makes a counter, and reports whether there is one.
+func (b *Backend) counts(name string) bool {
+	err := b.host.ensureCounter(name)
+	if err != nil && !errors.Is(err, errNoCounters) {
+		b.cfg.Log.Warn("packets are not counted", "counter", name, "err", err)
+	}
+	return err == nil
+}
+
+// placeNodePorts fills in where node ports of a family answer.
+func (b *Backend) placeNodePorts(s *settings, n proxier.Network) error {
+	within := b.nodePortPrefixes(s.family, n)
+	s.everywhere = len(within) == 0 || slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Bits() == 0 })
+	if s.family == proxier.IPv4 && b.cfg.LocalhostNodePorts {
+		loopback := netip.MustParsePrefix(loopback4)
+		s.localNodePorts = s.everywhere || slices.ContainsFunc(within, loopback.Overlaps)
+	}
+	if s.everywhere {
+		return nil
+	}
+	all, err := b.host.addrs()
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		if slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Contains(a) }) {
+			s.nodePorts = append(s.nodePorts, a)
+		}
+	}
+	return nil
+}
+
+// nodePortPrefixes returns where node ports of a family answer; none means everywhere.
+func (b *Backend) nodePortPrefixes(f proxier.Family, n proxier.Network) []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range b.cfg.NodePortAddresses {
+		if p = unmapPrefix(p); proxier.FamilyOf(p.Addr()) == f {
+			out = append(out, p)
+		}
+	}
+	for _, a := range n.NodeAddrs {
+		if a = a.Unmap(); b.cfg.NodePortPrimary && proxier.FamilyOf(a) == f {
+			out = append(out, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
+	return out
+}

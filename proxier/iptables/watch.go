@@ -1,0 +1,178 @@
+package iptables
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// watched is what Watch looks for.
+type watched struct {
+	// mu guards what follows.
+	mu sync.Mutex
+	// sentinels are nil before the first Reset. They are replaced, never changed.
+	sentinels []*sentinel
+	// many tells that there are too many endpoints to list all rules without need.
+	many bool
+}
+
+// sentinel is what has to be there of one family.
+type sentinel struct {
+	family   proxier.Family
+	programs programs
+	script   script
+	text     []byte
+}
+
+// publish takes over what a Reset has put in force.
+func (w *watched) publish(b *Backend) {
+	var made []*sentinel
+	many := false
+	for _, f := range b.cfg.Families {
+		made = append(made, newSentinel(f, b.programs[f], b.rulesets[f].fixed))
+		many = many || b.rulesets[f].terse()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sentinels, w.many = made, many
+}
+
+func (w *watched) get() (all []*sentinel, many bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sentinels, w.many
+}
+
+// newSentinel asks for each rule that does not depend on ServicePorts.
+func newSentinel(f proxier.Family, p programs, have fixed) *sentinel {
+	s := &sentinel{family: f, programs: p}
+	want := func(t tableName, text []byte) {
+		for line := range bytes.Lines(text) {
+			s.script.part(t, rules).as('C', line)
+		}
+	}
+	for _, c := range have.chains {
+		want(c.table, c.rules)
+	}
+	want(nat, have.tail)
+	want(filter, have.guard)
+	for _, j := range jumps() {
+		want(j.table, j.append(nil))
+	}
+	s.text = s.script.assemble()
+	return s
+}
+
+// Watch looks every CheckInterval whether the jumps, the rules that belong to no
+// Service and the canary chains are there, in each table. When they are not, because
+// somebody has flushed a table or reloaded a firewall, it waits until that is over,
+// and tells drifted, which may be (*proxier.Proxier).RequestReset. So it does every
+// FullInterval, for rules that it does not look at. It returns nil when ctx ends, and
+// runs beside the other methods.
+func (b *Backend) Watch(ctx context.Context, drifted func()) error {
+	tick := time.NewTicker(b.cfg.CheckInterval)
+	defer tick.Stop()
+	listed := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C: // time for a look
+		}
+		all, many := b.watched.get()
+		if missing := b.look(ctx, all); len(missing) > 0 {
+			missing = b.settled(ctx, all, missing)
+			b.cfg.Log.Warn("rules were changed by somebody else", "missing", missing)
+			drifted()
+			listed = time.Now()
+		} else if !many && all != nil && time.Since(listed) >= b.cfg.FullInterval {
+			drifted()
+			listed = time.Now()
+		}
+	}
+}
+
+// settled looks again until nothing changes any more, or for five seconds: who flushes
+// tables does it one after the other, and may go on after the first.
+func (b *Backend) settled(ctx context.Context, all []*sentinel, missing []string) []string {
+	const pause, tries = 100 * time.Millisecond, 50
+	for range tries {
+		if !sleep(ctx, pause) {
+			return missing
+		}
+		now := b.look(ctx, all)
+		if slices.Equal(now, missing) {
+			return now
+		}
+		missing = now
+	}
+	return missing
+}
+
+// look returns what is missing, as far as it can be told: one line per family for
+// rules, and one for each canary.
+func (b *Backend) look(ctx context.Context, all []*sentinel) []string {
+	var missing []string
+	for _, s := range all {
+		if rule := b.lookRules(ctx, s); rule != "" {
+			missing = append(missing, rule)
+		}
+		for _, t := range tables() {
+			c := Command{Name: s.programs.iptables, Args: []string{"-w", lockSeconds, "-t", string(t), "-S", canaryChain}}
+			if r, err := b.exec.Run(ctx, c); err == nil && r.Status != 0 && r.Status != resourceProblem {
+				missing = append(missing, fmt.Sprintf("%s: chain %s of table %s", s.family, canaryChain, t))
+			}
+		}
+	}
+	return missing
+}
+
+// lookRules returns the first rule that is missing.
+func (b *Backend) lookRules(ctx context.Context, s *sentinel) string {
+	args := []string{"-w", lockSeconds, "--noflush"}
+	if s.programs.variant == Legacy {
+		// Without it all tables would be written as they are. iptables-nft would not
+		// look at all with it.
+		args = append(args, "--test")
+	}
+	r, err := b.exec.Run(ctx, Command{Name: s.programs.restore, Args: args, Stdin: s.text})
+	said := parseComplaint(r)
+	if err != nil || r.Status == 0 || said.locked || r.Status == resourceProblem {
+		return "" // nothing is missing, or it cannot be told
+	}
+	rule, _ := s.script.at(said.line)
+	if rule == "" {
+		rule = said.message
+	}
+	return fmt.Sprintf("%s: %s", s.family, rule)
+}
+
+// Counters are packets that rules of the Backend have met since the counters were
+// made, in both families together.
+type Counters struct {
+	// InvalidDropped were dropped because no connection can be told that they belong to.
+	InvalidDropped uint64
+	// LocalNodePorts opened connections to node ports at 127.0.0.1.
+	LocalNodePorts uint64
+}
+
+// Counters reads the counters. Where the kernel has none, or no Reset has made them,
+// they are 0.
+func (b *Backend) Counters() (Counters, error) {
+	var c Counters
+	var errs []error
+	for name, to := range map[string]*uint64{invalidCounter: &c.InvalidDropped, localNodePortCounter: &c.LocalNodePorts} {
+		n, err := b.host.counter(name)
+		if err != nil && !isAbsent(err) {
+			errs = append(errs, fmt.Errorf("iptables: %w", err))
+		}
+		*to = n
+	}
+	return c, errors.Join(errs...)
+}

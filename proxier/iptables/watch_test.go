@@ -1,0 +1,117 @@
+package iptables
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A Watch that sees somebody change something is to tell within its interval.
+func TestDriftIsNoticed(t *testing.T) {
+	line := func(table, line string) func(*commands) {
+		return func(c *commands) {
+			if wrong := c.of("iptables-nft", table).do(false, line); wrong != "" {
+				panic(wrong)
+			}
+		}
+	}
+	tests := []struct {
+		name   string
+		change func(*commands)
+		want   int
+	}{
+		{"nothing", func(*commands) {}, 0},
+		{"a foreign rule", line("nat", "-I PREROUTING -j RETURN"), 0},
+		{"a jump is deleted", line("nat", `-D OUTPUT -m comment --comment "kubernetes service portals" -j KUBE-SERVICES`), 1},
+		{"a chain is flushed", line("nat", ":KUBE-SERVICES - [0:0]"), 1},
+		{"the filter table is flushed", func(c *commands) { delete(c.tables["iptables-nft"], "filter") }, 1},
+		{"the mangle table is flushed", func(c *commands) { delete(c.tables["iptables-nft"], "mangle") }, 1},
+		{"all is flushed", func(c *commands) { delete(c.tables, "iptables-nft") }, 1},
+		{"a canary goes", line("nat", "-X KUBE-PROXY-CANARY"), 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCommands()
+				be := newFake(t, c, ipv4(Config{}))
+				a := servicePort("a", "10.96.0.1", "10.244.0.1:80")
+				mustReset(t, be, a)
+				before := strings.Join(c.rulesOf("iptables-nft"), "\n")
+				var told atomic.Int32
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() {
+					done <- be.Watch(ctx, func() {
+						told.Add(1)
+						mustReset(t, be, a)
+					})
+				}()
+				time.Sleep(time.Second) //nolint:forbidigo // fake time
+				c.mu.Lock()
+				tt.change(c)
+				c.mu.Unlock()
+				time.Sleep(3 * DefaultCheckInterval) //nolint:forbidigo // fake time
+				synctest.Wait()
+				if int(told.Load()) != tt.want {
+					t.Errorf("it told %d times, want %d", told.Load(), tt.want)
+				}
+				after := strings.Join(c.rulesOf("iptables-nft"), "\n")
+				if tt.want > 0 && after != before {
+					t.Errorf("rules after the repair:\n%s\nwant:\n%s", after, before)
+				}
+				cancel()
+				if err := <-done; err != nil {
+					t.Errorf("Watch = %v", err)
+				}
+			})
+		})
+	}
+}
+
+// What Watch does not look at is compared in full, once in a while.
+func TestAllRulesAreListedEveryHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommands()
+		be := newFake(t, c, ipv4(Config{}))
+		a := servicePort("a", "10.96.0.1", "10.244.0.1:80")
+		mustReset(t, be, a)
+		var told atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- be.Watch(ctx, func() { told.Add(1) }) }()
+		time.Sleep(59 * time.Minute)
+		synctest.Wait()
+		if told.Load() != 0 {
+			t.Errorf("it told %d times in the first hour, want 0", told.Load())
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if told.Load() != 1 {
+			t.Errorf("it told %d times after an hour, want 1", told.Load())
+		}
+		cancel()
+		<-done
+	})
+}
+
+// Who holds the lock does not make rules look like missing.
+func TestALockedTableIsNotDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommands()
+		be := newFake(t, c, ipv4(Config{}))
+		mustReset(t, be)
+		c.mu.Lock()
+		c.before = func(Command) (Result, bool) {
+			return Result{Status: 4, Stderr: []byte("Another app is currently holding the xtables lock. Stopped waiting after 5s.\n")}, true
+		}
+		c.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		if err := be.Watch(ctx, func() { t.Error("it told") }); err != nil {
+			t.Error(err)
+		}
+	})
+}
