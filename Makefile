@@ -124,7 +124,7 @@ QEMU     = '$(CURDIR)/$(OUT)/vm -engine qemu -timeout 30m'
 QEMU61   = '$(CURDIR)/$(OUT)/vm -engine qemu:linux-image-cloud-amd64 -timeout 30m'
 VM_NODE  = '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -file containerd,containerd-shim-runc-v2,ctr,runc'
 # What of proxier/nftables make test-vm runs; make test-long runs all of it.
-VM_NFT  ?= 'TestKernel(ClusterIP|ServicesWithout|Masquerade|PodReachesItself|External|SourceRanges|SessionAffinity|NftLists|Cleanup|Random)'
+VM_NFT  ?= 'TestKernel(ClusterIP|Masquerade|External|SessionAffinity|NftLists|Cleanup|Random)'
 
 .PHONY: vm
 vm: # builds hack/vm; what runs in guests has no libraries

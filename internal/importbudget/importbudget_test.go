@@ -77,7 +77,7 @@ var rules = Rules{
 		"proxier/healthcheck":           66,
 		"proxier/conntrack":             72,
 		"proxier/sysctl":                2,
-		"proxier/proxiertest":           66,
+		"proxier/proxiertest":           72,
 		"cni":                           30,
 		"cni/cnitest":                   2,
 	},

@@ -76,36 +76,6 @@ func wantEven(t *testing.T, from string, got map[string]int, want []string) {
 	}
 }
 
-func TestKernelServicesWithoutUsableEndpoints(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	b := newBackend(t, w.node, Config{Local: podNet()})
-	reset(t, b,
-		service("none", proxier.TCP, "10.96.0.20:80"),
-		service("none", proxier.UDP, "10.96.0.20:80"),
-		service("none", proxier.TCP, "[fd00:96::20]:80"),
-		service("none", proxier.UDP, "[fd00:96::20]:80"),
-		service("local", proxier.TCP, "10.96.0.21:80", far("10.244.2.15:8080"), internalPolicyLocal))
-	for _, tt := range []struct {
-		name, network, addr, want string
-	}{
-		{"no endpoint, TCP over IPv4", "tcp", "10.96.0.20:80", "refused"},
-		{"no endpoint, UDP over IPv4", "udp", "10.96.0.20:80", "refused"},
-		{"no endpoint, TCP over IPv6", "tcp", "[fd00:96::20]:80", "refused"},
-		{"no endpoint, UDP over IPv6", "udp", "[fd00:96::20]:80", "refused"},
-		{"no local endpoint under internal policy Local", "tcp", "10.96.0.21:80", "timeout"},
-		{"unknown port of a known cluster IP", "tcp", "10.96.0.21:81", "refused"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for from, ns := range map[string]*netnstest.NS{"client": w.client, "node": w.node, "pod": w.pod1} {
-				if got := ask(t, ns, tt.network, tt.addr); got.from != tt.want {
-					t.Errorf("from %s: got %q, want %q", from, got.from, tt.want)
-				}
-			}
-		})
-	}
-}
-
 func TestKernelMasqueradeOfConnectionsToAClusterIP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -148,92 +118,6 @@ func TestKernelMasqueradeOfConnectionsToAClusterIP(t *testing.T) {
 				if got := ask(t, flow.from, "tcp", flow.addr); got.source != flow.want {
 					t.Errorf("endpoint of %s sees %v, want %v", flow.addr, got, flow.want)
 				}
-			}
-		})
-	}
-}
-
-func TestKernelPodReachesItselfThroughItsService(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	serveBoth(t, w)
-	b := newBackend(t, w.node, Config{Local: podNet()})
-	reset(t, b,
-		service("web", proxier.TCP, "10.96.0.10:80", on("10.244.1.11:8080"), at(proxier.NodePort, "", 30080)),
-		service("web", proxier.UDP, "10.96.0.10:80", on("10.244.1.11:8080")),
-		service("web", proxier.TCP, "[fd00:96::10]:80", on("[fd00:1::11]:8080")))
-	for _, tt := range []struct{ network, addr string }{
-		{"tcp", "10.96.0.10:80"},
-		{"udp", "10.96.0.10:80"},
-		{"tcp", "[fd00:96::10]:80"},
-		{"tcp", "10.0.0.2:30080"},
-	} {
-		got := ask(t, w.pod1, tt.network, tt.addr)
-		if got.source != netip.MustParseAddr("10.244.1.1") && got.source != netip.MustParseAddr("fd00:1::1") {
-			t.Errorf("pod to itself by %s %s: %v; want an answer to the node's address", tt.network, tt.addr, got)
-		}
-	}
-}
-
-func TestKernelDeltasChangeWhatConnectionsFind(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	serveBoth(t, w)
-	const vip = "10.96.0.10:80"
-	b := newBackend(t, w.node, Config{Local: podNet()})
-	reset(t, b)
-	web := func(opts ...option) *proxier.ServicePort { return service("web", proxier.TCP, vip, opts...) }
-	for _, step := range []struct {
-		name string
-		port *proxier.ServicePort
-		want []string
-	}{
-		{"created", web(on("10.244.1.11:8080")), []string{"10.244.1.11:8080"}},
-		{"up", web(both4...), []string{"10.244.1.11:8080", "10.244.1.12:8080", "10.244.2.15:8080"}},
-		{
-			"down by the first", web(on("10.244.1.12:8080"), far("10.244.2.15:8080")),
-			[]string{"10.244.1.12:8080", "10.244.2.15:8080"},
-		},
-		{"another", web(on("10.244.1.11:8080")), []string{"10.244.1.11:8080"}},
-		{"to zero", web(), []string{"refused"}},
-		{"back", web(on("10.244.1.12:8080")), []string{"10.244.1.12:8080"}},
-		{"same again", web(on("10.244.1.12:8080")), []string{"10.244.1.12:8080"}},
-	} {
-		update(t, b, step.port)
-		t.Run(step.name, func(t *testing.T) {
-			wantEven(t, "client", spread(t, w.client, "tcp", vip, 30*len(step.want)), step.want)
-		})
-	}
-	remove(t, b, web())
-	remove(t, b, web())
-	if got := ask(t, w.client, "tcp", vip).from; got != "timeout" {
-		t.Errorf("after removal: %q, want what there is without a Service: timeout", got)
-	}
-}
-
-func TestKernelEndpointSharedByTwoServices(t *testing.T) {
-	t.Parallel()
-	for _, order := range []string{"first goes first", "second goes first"} {
-		t.Run(order, func(t *testing.T) {
-			w := newWorld(t)
-			serveBoth(t, w)
-			one := service("one", proxier.TCP, "10.96.0.31:80", on("10.244.1.11:8080"))
-			two := service("two", proxier.TCP, "10.96.0.32:80", on("10.244.1.11:8080"))
-			if order == "second goes first" {
-				one, two = two, one
-			}
-			b := newBackend(t, w.node, Config{Local: podNet()})
-			reset(t, b, one, two)
-			stays := netip.AddrPortFrom(two.Frontends[0].Addr, 80).String()
-			remove(t, b, one)
-			for from, ns := range map[string]*netnstest.NS{"client": w.client, "node": w.node, "the pod itself": w.pod1} {
-				if got := ask(t, ns, "tcp", stays); got.from != "10.244.1.11:8080" {
-					t.Errorf("from %s after the other Service went: %v", from, got)
-				}
-			}
-			remove(t, b, two)
-			if got := elementsOf(t, b, hairpin); len(got) != 0 {
-				t.Errorf("hairpin elements left: %q", got)
 			}
 		})
 	}

@@ -129,15 +129,23 @@ type answer struct {
 	source netip.Addr
 }
 
-// patience is how long a connection is waited for. It is longer than the first
-// retransmission of TCP (1s): an ICMP error that arrives while connect(2) still
-// holds the socket is passed over, and the next one counts.
-const patience = 1700 * time.Millisecond
+// patience is how long a connection is waited for at first, and on a machine that may
+// have lost a packet or time. It is longer than the first retransmission of TCP (1s): an
+// ICMP error that arrives while connect(2) still holds the socket is passed over, and the
+// next one counts.
+func patience() []time.Duration { return []time.Duration{1700 * time.Millisecond, 5 * time.Second} }
 
 // ask connects to addr from ns.
 func ask(tb testing.TB, ns *netnstest.NS, network, addr string) answer {
 	tb.Helper()
-	line, err := exchange(ns, network, addr)
+	var line string
+	var err error
+	for _, limit := range patience() {
+		line, err = exchange(ns, network, addr, limit)
+		if timeout, ok := errors.AsType[net.Error](err); !ok || !timeout.Timeout() {
+			break
+		}
+	}
 	var timeout net.Error
 	switch {
 	// A datagram that is rejected on its way out fails at once.
@@ -156,13 +164,13 @@ func ask(tb testing.TB, ns *netnstest.NS, network, addr string) answer {
 	return answer{from: from, source: ap.Addr()}
 }
 
-func exchange(ns *netnstest.NS, network, addr string) (string, error) {
-	c, err := ns.Dial(network, addr, patience)
+func exchange(ns *netnstest.NS, network, addr string, limit time.Duration) (string, error) {
+	c, err := ns.Dial(network, addr, limit)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return "", err
 	}
 	if strings.HasPrefix(network, "udp") {

@@ -49,7 +49,7 @@ func all(groups ...[]flow) []flow {
 func stories() []story {
 	var table []story
 	for _, part := range [][]story{
-		basics(), emptiness(), externals(), policies(), drains(), firewalls(), hairpins(), sharing(), disputes(),
+		basics(), pins(), emptiness(), externals(), policies(), drains(), firewalls(), hairpins(), sharing(), disputes(),
 	} {
 		table = append(table, part...)
 	}
@@ -84,6 +84,40 @@ func basics() []story {
 			{[]service{{number: 1, endpoints: on(Far2), affinity: true, nodePort: true}}, from(Pod2, OurNode).to(1, by(Far2), clusterIP)},
 			{[]service{{number: 1, endpoints: on(Far1, Far2, Pod1), affinity: true, nodePort: true}}, from(Pod2).to(1, by(Far2), clusterIP)},
 			{[]service{{number: 1, endpoints: on(Far1, Far2, Pod1)}}, from(Pod2).to(1, by(Far1, Far2, Pod1), clusterIP)},
+		}},
+	}
+}
+
+// pins are clients that stay with their endpoint, whichever frontend they ask.
+func pins() []story {
+	sticky := service{number: 1, endpoints: on(Far1), affinity: true, nodePort: true, externalIP: true}
+	wider, other := sticky, sticky
+	wider.endpoints, other.endpoints = on(Far1, Far2, Pod1), on(Far2, Pod1)
+	free := wider
+	free.affinity = false
+	frontends := []proxier.FrontendKind{clusterIP, nodePort, externalIP}
+	return []story{
+		{"affinity at all frontends of a Service", []step{
+			{[]service{sticky}, from(Outside, ClientNode).to(1, masqueraded(Far1), nodePort)},
+			{[]service{wider}, from(Outside, ClientNode).to(1, masqueraded(Far1), frontends...)},
+			// Its endpoint goes: it has another one, and comes back to none.
+			{[]service{other}, from(Outside, ClientNode).to(1, either(Far2, Pod1), frontends...)},
+			{[]service{wider}, from(Outside, ClientNode).to(1, either(Far2, Pod1), frontends...)},
+			{[]service{free}, from(Outside, ClientNode).to(1, masqueraded(Far1, Far2, Pod1), frontends...)},
+		}},
+		{"affinity under external policy Local", []step{
+			{
+				[]service{{number: 1, endpoints: on(Pod1), affinity: true, nodePort: true, externalLocal: true}},
+				all(from(Outside).to(1, by(Pod1), nodePort), from(Pod2).to(1, by(Pod1), nodePort, clusterIP)),
+			},
+			{
+				[]service{{number: 1, endpoints: on(Pod1, Pod2, Far1), affinity: true, nodePort: true, externalLocal: true}},
+				from(Outside).to(1, by(Pod1), nodePort),
+			},
+			{
+				[]service{{number: 1, endpoints: on(Pod2, Far1), affinity: true, nodePort: true, externalLocal: true}},
+				from(Outside).to(1, by(Pod2), nodePort),
+			},
 		}},
 	}
 }
@@ -203,6 +237,24 @@ func firewalls() []story {
 			{
 				[]service{{number: 1, vip: true, endpoints: on(Far1)}},
 				from(Outside, ClientNode, Pod2).to(1, masqueraded(Far1), loadBalancer),
+			},
+		}},
+		{"source ranges that overlap", []step{
+			{
+				[]service{{number: 1, vip: true, endpoints: on(Far1), sources: []Host{Outside}, ranges: []string{
+					"198.51.100.0/24", "198.51.0.0/16", "2001:db8:f::/64", "2001:db8:f::/48",
+				}}},
+				all(
+					from(Outside).to(1, masqueraded(Far1), loadBalancer),
+					from(ClientNode, Pod2).to(1, expect(dropped), loadBalancer),
+				),
+			},
+			{
+				[]service{{number: 1, vip: true, endpoints: on(Far1), ranges: []string{"198.51.0.0/16", "10.0.0.0/8", "2001:db8::/32"}}},
+				all(
+					from(Outside, ClientNode).to(1, masqueraded(Far1), loadBalancer),
+					from(Pod2).to(1, masqueraded(Far1), nodePort),
+				),
 			},
 		}},
 	}

@@ -13,7 +13,7 @@
 //		})
 //	}
 //
-// RunProxy does the same for a whole program. Kubernetes' own kube-proxy passes the
+// Switch is for a change of mode, and RunProxy does the same as Run for a whole program. Kubernetes' own kube-proxy passes the
 // table in its modes nftables and iptables, and the random events after it.
 //
 // Backend is safe for concurrent use; Expect is a pure function. Neither needs a

@@ -1,6 +1,7 @@
 package proxiertest
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -35,8 +36,11 @@ type service struct {
 	externalLocal bool
 	internalLocal bool
 	affinity      bool
-	// sources limit who may use the VIP.
+	// timeout is that of affinity; 0 is an hour.
+	timeout int32
+	// sources limit who may use the VIP, and so do ranges.
 	sources []Host
+	ranges  []string
 	// age orders Services: the higher, the older.
 	age int
 }
@@ -82,9 +86,10 @@ func frontendOf(number int, kind proxier.FrontendKind, family proxier.Family) ne
 	if kind == proxier.NodePort {
 		return netip.AddrPortFrom(OurNode.Addr(family), uint16(30000+number))
 	}
-	format := map[proxier.FrontendKind]string{
-		proxier.ClusterIP: "10.96.0.%d", proxier.ExternalIP: "192.0.2.%d", proxier.LoadBalancer: "203.0.113.%d",
+	if kind == proxier.ClusterIP && family == proxier.IPv4 {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(number >> 8), byte(number)}), servicePort)
 	}
+	format := map[proxier.FrontendKind]string{proxier.ExternalIP: "192.0.2.%d", proxier.LoadBalancer: "203.0.113.%d"}
 	if family == proxier.IPv6 {
 		format = map[proxier.FrontendKind]string{
 			proxier.ClusterIP: "fd00:96::%d", proxier.ExternalIP: "2001:db8:e::%d", proxier.LoadBalancer: "2001:db8:b::%d",
@@ -125,6 +130,7 @@ func (s service) build() Objects {
 			spec.LoadBalancerSourceRanges = append(spec.LoadBalancerSourceRanges, netip.PrefixFrom(a, a.BitLen()).String())
 		}
 	}
+	svc.Spec.LoadBalancerSourceRanges = append(svc.Spec.LoadBalancerSourceRanges, s.ranges...)
 	svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
 	s.policies(&svc.Spec)
 	for _, protocol := range protocols() {
@@ -158,7 +164,7 @@ func (s service) policies(spec *corev1.ServiceSpec) {
 	spec.SessionAffinity = corev1.ServiceAffinityNone
 	if s.affinity {
 		spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(int32(3600))}}
+		spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(cmp.Or(s.timeout, 3600))}}
 	}
 	switch {
 	case s.vip:

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/proxier"
@@ -37,12 +35,20 @@ type Inspector interface {
 // network namespaces, of both families and of TCP and UDP. newBackend makes a Backend
 // that programs the network namespace w.NetNS(OurNode), tells pods from others by
 // PodRanges, and lets node ports answer at the node's addresses.
+//
+// After the table come tests of what goes on meanwhile: while the Backend is started
+// again, and while a thousand other Services come, change and go, no connection fails;
+// UDP flows move when their endpoint goes, and others do not.
 func Run(t *testing.T, newBackend func(tb testing.TB, w *World) proxier.Backend) {
 	t.Helper()
 	RunProxy(t, func(tb testing.TB, w *World) Proxy {
 		tb.Helper()
 		return newTracked(newBackend(tb, w))
 	})
+	t.Run("a client is free after its time", func(t *testing.T) { timesOut(t, newBackend) })
+	t.Run("restart", func(t *testing.T) { restart(t, newBackend) })
+	t.Run("churn", func(t *testing.T) { churn(t, newBackend) })
+	t.Run("UDP flows move", func(t *testing.T) { flowsMove(t, newBackend) })
 }
 
 // RunProxy is Run for a whole proxy, such as a program that watches an API server. Its
@@ -121,14 +127,8 @@ func (w *World) try(f flow, family proxier.Family, connect func(limit time.Durat
 	// below n·e⁻²⁵.
 	for range max(1, 25*len(f.want.among)) {
 		got, err := connect(patience)
-		// A busy machine loses time, and packets; one that a program emulates takes
-		// many times as long. Rules that drop do so every time, and an endpoint that is
-		// never reached stays missing.
-		for more := 2 * patience; more <= 16*patience; more *= 2 {
-			if err != nil || got.fate != dropped || f.want.fate == dropped {
-				break
-			}
-			got, err = connect(more)
+		if f.want.fate != dropped && err == nil && got.fate == dropped {
+			got, err = w.patiently(connect)
 		}
 		if err != nil {
 			return err.Error()
@@ -144,41 +144,48 @@ func (w *World) try(f flow, family proxier.Family, connect func(limit time.Durat
 	return fmt.Sprintf("never served by %v", missing)
 }
 
-// tracked is a Backend behind a Tracker: the objects' differences reach it as Deltas.
-type tracked struct {
-	backend proxier.Backend
-	tracker *proxier.Tracker
-	known   Objects
-	started bool
+// patiently connects again, and waits longer each time, while a connection looks as if it
+// were dropped: a busy machine loses time, and packets; one that a program emulates takes
+// many times as long. Rules that drop do so every time.
+func (w *World) patiently(connect func(limit time.Duration) (outcome, error)) (got outcome, err error) {
+	for limit := 2 * patience; limit <= 16*patience; limit *= 2 {
+		if got, err = connect(limit); err != nil || got.fate != dropped {
+			break
+		}
+	}
+	return got, err
 }
 
-func newTracked(b proxier.Backend) *tracked {
-	return &tracked{backend: b, tracker: proxier.NewTracker(proxier.TrackerConfig{Node: proxier.Node{Name: NodeName}})}
+// tracked is a Backend behind a Tracker: the objects' differences reach it as Deltas.
+type tracked struct {
+	backend   proxier.Backend
+	tracker   *proxier.Tracker
+	followers []proxier.Follower
+	known     Objects
+	started   bool
+}
+
+func newTracked(b proxier.Backend, followers ...proxier.Follower) *tracked {
+	return &tracked{
+		backend: b, followers: followers,
+		tracker: proxier.NewTracker(proxier.TrackerConfig{Node: proxier.Node{Name: NodeName}}),
+	}
 }
 
 // Set implements Proxy.
 func (p *tracked) Set(ctx context.Context, o Objects) error {
-	for _, svc := range p.known.Services {
-		if !slices.ContainsFunc(o.Services, func(s *corev1.Service) bool { return s.Name == svc.Name }) {
-			p.tracker.DeleteService(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
-		}
-	}
-	for _, es := range p.known.Slices {
-		if !slices.ContainsFunc(o.Slices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == es.Name }) {
-			p.tracker.DeleteEndpointSlice(types.NamespacedName{Namespace: es.Namespace, Name: es.Name})
-		}
-	}
-	for _, svc := range o.Services {
-		p.tracker.SetService(svc)
-	}
-	for _, es := range o.Slices {
-		p.tracker.SetEndpointSlice(es)
-	}
-	p.known = o
+	p.track(o)
 	d := p.tracker.Delta()
 	if !p.started {
 		p.started = true
-		return p.backend.Reset(ctx, p.tracker.State())
+		s := p.tracker.State()
+		if err := p.backend.Reset(ctx, s); err != nil {
+			return err
+		}
+		for _, f := range p.followers {
+			f.Reset(s)
+		}
+		return nil
 	}
 	if d.Empty() {
 		return nil
@@ -186,7 +193,34 @@ func (p *tracked) Set(ctx context.Context, o Objects) error {
 	if err := p.backend.Apply(ctx, d); err != nil {
 		return err
 	}
+	for _, f := range p.followers {
+		f.Applied(d)
+	}
 	return p.inspect(ctx)
+}
+
+// track tells the Tracker how o differs from what it knows.
+func (p *tracked) track(o Objects) {
+	services, endpoints := map[string]bool{}, map[string]bool{}
+	for _, svc := range o.Services {
+		services[svc.Name] = true
+		p.tracker.SetService(svc)
+	}
+	for _, es := range o.Slices {
+		endpoints[es.Name] = true
+		p.tracker.SetEndpointSlice(es)
+	}
+	for _, svc := range p.known.Services {
+		if !services[svc.Name] {
+			p.tracker.DeleteService(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})
+		}
+	}
+	for _, es := range p.known.Slices {
+		if !endpoints[es.Name] {
+			p.tracker.DeleteEndpointSlice(types.NamespacedName{Namespace: es.Namespace, Name: es.Name})
+		}
+	}
+	p.known = o
 }
 
 // inspect wants that all Deltas together left what a fresh start leaves.
