@@ -155,20 +155,24 @@ func TestKernelMemoryIsNotSwapped(t *testing.T) {
 	}
 }
 
-// mountOptions returns the line of the table of mounts for a path.
+// mountOptions returns the line of the table of mounts for a path, the last one if several
+// are mounted on each other.
 func mountOptions(tb testing.TB, path string) string {
 	tb.Helper()
 	raw, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		tb.Fatal(err)
 	}
+	last := ""
 	for line := range strings.Lines(string(raw)) {
 		if strings.Contains(line, " "+path+" ") {
-			return line
+			last = line
 		}
 	}
-	tb.Fatalf("nothing is mounted at %s", path)
-	return ""
+	if last == "" {
+		tb.Fatalf("nothing is mounted at %s", path)
+	}
+	return last
 }
 
 // TestKernelHugePages: a file system of the pages that the pod requests. The kernel mounts
