@@ -52,6 +52,8 @@ type helpers struct {
 	objects  *objects
 	// cgroups is nil where the runtime makes those of pods.
 	cgroups *podCgroups
+	// remote has the pods of a URL; nil: none is configured.
+	remote Source
 	// cluster and services are nil on a node without an API server.
 	cluster  *cluster
 	services *services
@@ -116,7 +118,7 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), objects: newObjects(ctx, n.cfg.Client)}
+	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote, objects: newObjects(ctx, n.cfg.Client)}
 	if a.pictures, err = newPictures(ctx, n, a); err != nil {
 		return err
 	}
@@ -222,6 +224,7 @@ func (a *agent) deliver(set podsource.Merged) {
 		a.remember(pod)
 		a.pool.Update(a.recall(pod))
 	}
+	a.cluster.show(set)
 	if first || len(changed) > 0 {
 		a.log.Info("pods were read", "pods", len(set.Pods), "changed", len(changed), "complete", set.Complete)
 	}

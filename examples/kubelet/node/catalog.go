@@ -119,18 +119,6 @@ func (c *catalog) gonePod(uid types.UID) (*corev1.Pod, bool) {
 	return pod, ok
 }
 
-// static returns the UID of the static pod that an object of the API server mirrors.
-func (c *catalog) static(mirror *corev1.Pod) (types.UID, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for uid, pod := range c.pods {
-		if pod.Namespace == mirror.Namespace && pod.Name == mirror.Name && podsource.IsStatic(pod) {
-			return uid, true
-		}
-	}
-	return "", false
-}
-
 // ready reports whether the whole set is known.
 func (c *catalog) ready() bool {
 	c.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podsource"
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/podworker/statuswriter"
+	"github.com/nodekit-go/nodekit/staticpods/mirror"
 )
 
 // cluster is the API server as far as pods are concerned: those that are bound to this
@@ -23,8 +24,8 @@ type cluster struct {
 	writer *statuswriter.Writer
 	// standby has the pods of an earlier process; nil without a pod store.
 	standby *standby
-	// owner finds the static pod of a mirror.
-	owner func(mirror *corev1.Pod) (types.UID, bool)
+	// mirrors shows the static pods.
+	mirrors *mirror.Keeper
 	// told are the objects that the writer knows. Only the goroutine of the source uses
 	// it.
 	told map[types.UID]*corev1.Pod
@@ -38,8 +39,11 @@ func newCluster(n *Node, a *agent) (*cluster, error) {
 	if n.cfg.Client == nil {
 		return nil, nil
 	}
-	c := &cluster{owner: a.catalog.static, told: map[types.UID]*corev1.Pod{}}
+	c := &cluster{told: map[types.UID]*corev1.Pod{}}
 	var err error
+	if c.mirrors, err = newMirrors(n, a); err != nil {
+		return nil, err
+	}
 	c.writer, err = statuswriter.Open(statuswriter.Config{
 		Pods:  func(namespace string) statuswriter.Pods { return n.cfg.Client.CoreV1().Pods(namespace) },
 		Dir:   filepath.Join(n.cfg.Root, journalDir),
@@ -65,12 +69,14 @@ func newCluster(n *Node, a *agent) (*cluster, error) {
 func (c *cluster) run(ctx context.Context, m *podsource.Merger, put func(error)) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.writer.Run(ctx) })
+	g.Go(func() error { return c.mirrors.Run(ctx) })
 	g.Go(func() error {
 		return c.standby.run(ctx, c.source.Retry, func(pods []*corev1.Pod) { put(m.Recall(podsource.API, pods)) })
 	})
 	g.Go(func() error {
 		return c.source.Run(ctx, func(set podsource.Set) {
 			c.observe(set)
+			c.mirrors.Have(set.Mirrors)
 			c.standby.replace(set.Pods)
 			put(m.Set(podsource.API, set.Pods))
 		})
@@ -78,38 +84,28 @@ func (c *cluster) run(ctx context.Context, m *podsource.Merger, put func(error))
 	return g.Wait()
 }
 
-// observe tells the writer what has changed at the API server. A mirror whose static pod
-// is not known yet is told of with a later set.
+// observe tells the writer what has changed at the API server. The status of a static pod
+// goes to the mirror of the same version.
 func (c *cluster) observe(set podsource.Set) {
-	there := map[types.UID]bool{}
+	there, shown := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, pod := range slices.Concat(set.Pods, set.Mirrors) {
-		there[pod.UID] = true
+		owner := mirrored(pod)
+		there[pod.UID], shown[owner] = true, true
 		if old := c.told[pod.UID]; old != nil && old.ResourceVersion == pod.ResourceVersion {
 			continue
 		}
-		if owner, ok := c.ownerOf(pod); ok {
-			c.writer.Observe(pod, owner)
-			c.told[pod.UID] = pod
-		}
+		c.writer.Observe(pod, owner)
+		c.told[pod.UID] = pod
 	}
 	for uid, pod := range c.told {
 		if there[uid] {
 			continue
 		}
 		delete(c.told, uid)
-		if owner, ok := c.ownerOf(pod); ok {
+		if owner := mirrored(pod); owner == "" || !shown[owner] { // else it has another mirror
 			c.writer.Gone(cmp.Or(owner, uid))
 		}
 	}
-}
-
-// ownerOf returns the static pod that a mirror shows; for other pods it is empty. It is
-// false if that is not known.
-func (c *cluster) ownerOf(pod *corev1.Pod) (types.UID, bool) {
-	if !podsource.IsMirror(pod) {
-		return "", true
-	}
-	return c.owner(pod)
 }
 
 // flush waits until the API server has all statuses, as before the machine goes down.

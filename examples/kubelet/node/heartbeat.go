@@ -112,7 +112,12 @@ func (h *heartbeat) registration() *nodestatus.Registration {
 }
 
 // reported takes the Node as the API server has it.
-func (h *heartbeat) reported(n *corev1.Node) { h.last.Store(n) }
+func (h *heartbeat) reported(n *corev1.Node) {
+	old := h.last.Swap(n)
+	if old == nil || old.UID != n.UID {
+		h.node.registered()
+	}
+}
 
 // object returns the Node as the API server has it, nil if that is not known. It must
 // not be changed.

@@ -88,6 +88,9 @@ type Config struct {
 	// Source makes the source of pods. It is told how to find the UID under which a
 	// pod runs already. nil: the directory staticPodPath.
 	Source func(adopt AdoptUID) (Source, error)
+	// Remote makes another source of pods, which refer to no objects; nil: the URL
+	// staticPodURL, or none if Source is set.
+	Remote func(adopt AdoptUID) (Source, error)
 	// Listen opens the servers' listeners: "tcp" for health, "unix" for the local
 	// API; nil: real ones.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
@@ -135,6 +138,9 @@ func (c Config) validate() (Config, error) {
 	}
 	if c.Source == nil {
 		c.Source = directory(c)
+		if c.Remote == nil && c.Kubelet.StaticPodURL != "" {
+			c.Remote = remote(c)
+		}
 	}
 	if c.Listen == nil {
 		c.Listen = listen
@@ -172,6 +178,8 @@ type Node struct {
 type ties struct {
 	beat  *heartbeat
 	power *shutdown.Manager
+	// remote has the pods of a URL.
+	remote Source
 }
 
 // New returns a Node. It does nothing yet.
@@ -183,6 +191,11 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog(), id: rand.Text(), events: newEvents(cfg)}
 	if n.source, err = cfg.Source(n.adopt); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
+	}
+	if cfg.Remote != nil {
+		if n.remote, err = cfg.Remote(n.adopt); err != nil {
+			return nil, fmt.Errorf("node: %w", err)
+		}
 	}
 	if n.beat, err = newHeartbeat(n); err != nil {
 		return nil, fmt.Errorf("node: %w", err)

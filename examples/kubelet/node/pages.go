@@ -22,10 +22,14 @@ type manifest struct {
 	Message string          `json:"message,omitempty"`
 }
 
-// manifests returns the status of every file, with that of its pod.
+// manifests returns the status of every file and of the URL, with that of its pod.
 func (n *Node) manifests() []manifest {
 	rows := []manifest{}
-	for _, f := range n.source.Statuses() {
+	files := n.source.Statuses()
+	if n.remote != nil {
+		files = append(files, n.remote.Statuses()...)
+	}
+	for _, f := range files {
 		row := manifest{FileStatus: f}
 		if f.UID != "" {
 			row.Phase = corev1.PodPending

@@ -34,6 +34,7 @@ func Honoured() []string {
 		"fileCheckFrequency",
 		"healthzBindAddress",
 		"healthzPort",
+		"httpCheckFrequency",
 		"imageGCHighThresholdPercent",
 		"imageGCLowThresholdPercent",
 		"imageMaximumGCAge",
@@ -70,6 +71,8 @@ func Honoured() []string {
 		"shutdownGracePeriodCriticalPods",
 		"singleProcessOOMKill",
 		"staticPodPath",
+		"staticPodURL",
+		"staticPodURLHeader",
 		"syncFrequency",
 		"systemReserved",
 		"userNamespaces",
@@ -103,6 +106,21 @@ func directory(c Config) func(AdoptUID) (Source, error) {
 			Period:   c.Kubelet.FileCheckFrequency.Duration,
 			AdoptUID: adopt,
 			Log:      c.Log,
+		})
+	}
+}
+
+// remote reads the manifests of the URL of the configuration.
+func remote(c Config) func(AdoptUID) (Source, error) {
+	return func(adopt AdoptUID) (Source, error) {
+		return staticpods.URL(c.Kubelet.StaticPodURL, staticpods.RemoteConfig{
+			Config: staticpods.Config{
+				NodeName: c.Name,
+				Period:   c.Kubelet.HTTPCheckFrequency.Duration,
+				AdoptUID: adopt,
+				Log:      c.Log,
+			},
+			Header: c.Kubelet.StaticPodURLHeader,
 		})
 	}
 }

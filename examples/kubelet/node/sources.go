@@ -12,13 +12,19 @@ import (
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
-// fromFiles is the name of the manifests as a source, in the kubelet's words. That of the
-// API server is [podsource.API].
-const fromFiles = "file"
+// fromFiles and fromURL are the names of the manifests as sources, in the kubelet's words.
+// That of the API server is [podsource.API].
+const (
+	fromFiles = "file"
+	fromURL   = "http"
+)
 
 // newMerger puts the sources of an agent together.
 func (a *agent) newMerger() (*podsource.Merger, error) {
 	names := []string{fromFiles}
+	if a.remote != nil {
+		names = append(names, fromURL)
+	}
 	if a.cluster != nil {
 		names = append(names, podsource.API)
 	}
@@ -38,6 +44,11 @@ func (a *agent) read(ctx context.Context, g *errgroup.Group, m *podsource.Merger
 		}
 		return nil
 	})
+	if a.remote != nil {
+		g.Go(func() error {
+			return a.remote.Run(ctx, func(set staticpods.Set) { a.put(m.Set(fromURL, set.Pods)) })
+		})
+	}
 	if a.cluster != nil {
 		g.Go(func() error { return a.cluster.run(ctx, m, a.put) })
 	}
