@@ -136,10 +136,10 @@ func (c *Cluster) Stop(ctx context.Context) error { return c.stop(ctx) }
 
 func (c *Cluster) destroy(ctx context.Context) error {
 	var errs []error
-	for _, n := range c.Nodes() {
-		errs = append(errs, n.Stop(ctx))
+	for _, place := range c.places() {
+		errs = append(errs, place.Stop(ctx))
 	}
-	return errors.Join(append(errs, c.plane.Stop(ctx))...)
+	return errors.Join(errs...)
 }
 
 // once makes a function that runs f when it is called first, and returns then and
@@ -159,10 +159,10 @@ func once(f func(context.Context) error) func(context.Context) error {
 // [testnode.KeptToo] removes it later.
 func (c *Cluster) Keep() error {
 	var errs []error
-	for _, n := range c.Nodes() {
-		errs = append(errs, n.Keep())
+	for _, place := range c.places() {
+		errs = append(errs, place.Keep())
 	}
-	return errors.Join(append(errs, c.plane.Keep())...)
+	return errors.Join(errs...)
 }
 
 // Name returns the cluster's name, unique on this machine.
@@ -171,11 +171,24 @@ func (c *Cluster) Name() string { return c.plane.Name() }
 // Environments returns the names under which [testnode.Leftovers] knows the cluster's
 // parts: the control plane and the nodes.
 func (c *Cluster) Environments() []string {
-	names := []string{c.plane.Name()}
-	for _, n := range c.Nodes() {
-		names = append(names, n.Name())
+	var names []string
+	for _, place := range slices.Backward(c.places()) {
+		names = append(names, place.Name())
 	}
 	return names
+}
+
+// places returns the places of the cluster's parts: the nodes, and then the control plane
+// unless it is on one of them.
+func (c *Cluster) places() []*testnode.Node {
+	var places []*testnode.Node
+	for _, n := range c.Nodes() {
+		places = append(places, n.Node)
+	}
+	if !slices.Contains(places, c.plane) {
+		places = append(places, c.plane)
+	}
+	return places
 }
 
 // Plane returns the place of the control plane, which is where a client of the

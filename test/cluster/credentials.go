@@ -82,6 +82,11 @@ func (c *Cluster) writeNodeCredentials(n *Node) error {
 	if err != nil {
 		return fmt.Errorf("copy the authority's certificate: %w", err)
 	}
+	return c.issueNode(n)
+}
+
+// issueNode issues a node's certificates into its folder of certificates.
+func (c *Cluster) issueNode(n *Node) error {
 	kubelet := subject{user: "system:node:" + n.name, groups: []string{"system:nodes"}}
 	if err := c.writeClient(n.pki("kubelet-client"), n.Dir("kubelet.kubeconfig"), kubelet); err != nil {
 		return err
@@ -92,7 +97,7 @@ func (c *Cluster) writeNodeCredentials(n *Node) error {
 	}
 	serving := kubelet
 	serving.hosts = []string{n.name, n.Address().String()}
-	_, err = c.ca.issue(n.pki("kubelet-serving"), serving)
+	_, err := c.ca.issue(n.pki("kubelet-serving"), serving)
 	return err
 }
 

@@ -66,10 +66,13 @@ func (n *Node) kubeletProgram(kubeconfig string) *Program {
 			if n.adopted() {
 				cover = n.Dir("cover")
 			}
-			return n.StartProcess("kubelet", "unshare", "--mount", "--propagation", "unchanged",
+			args := []string{
+				"--mount", "--propagation", "unchanged",
 				"sh", "-c", kubeletScript, "kubelet", settings, cover, binary,
-				"--config="+n.Dir("kubelet.yaml"), "--kubeconfig="+kubeconfig, "--root-dir="+n.kubeletRoot(),
-				"--hostname-override="+n.name, "--node-ip="+n.Address().String(), "-v=2")
+				"--config=" + n.Dir("kubelet.yaml"), "--kubeconfig=" + kubeconfig, "--root-dir=" + n.kubeletRoot(),
+				"--hostname-override=" + n.name, "--node-ip=" + n.Address().String(), "-v=2",
+			}
+			return n.StartProcess("kubelet", "unshare", append(args, n.cfg.KubeletFlags...)...)
 		},
 		ready: n.answers("http://127.0.0.1:10248/healthz"),
 	}

@@ -26,6 +26,8 @@ type NodeConfig struct {
 	// KubeletSettings are fields of KubeletConfiguration, by their JSON names, that
 	// replace those the cluster chose.
 	KubeletSettings map[string]any
+	// KubeletFlags are given to the kubelet besides those that the cluster chose.
+	KubeletFlags []string
 	// ProxySettings are such fields of KubeProxyConfiguration.
 	ProxySettings map[string]any
 	// Connect is called once for each program of the node that talks to the API

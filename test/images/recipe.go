@@ -44,5 +44,12 @@ func (s set) recipe(ctx context.Context, repo repository) (recipe, error) {
 		}
 		fmt.Fprintf(&b, "program %s %s\n", program, digestOf(source))
 	}
+	for _, file := range s.files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "file %s %s\n", file, digestOf(content))
+	}
 	return recipe(b.String()), nil
 }

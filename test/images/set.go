@@ -18,6 +18,7 @@ type set struct {
 	packages []string // Debian's, in the layer debian.
 	tools    []tool
 	programs []string // Folders of this repository.
+	files    []string // Programs of the machine.
 	// make makes the set's layers.
 	make func(context.Context, workshop) (map[string]func(*tar.Writer) error, error)
 }
