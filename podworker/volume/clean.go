@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -48,8 +49,14 @@ func (m *Manager) knows(uid types.UID) bool {
 	return r != nil && !r.leaving
 }
 
+// cleanTimeout is how long Clean waits for the volumes of one pod, so that one that hangs
+// holds up no other.
+const cleanTimeout = 10 * time.Second
+
 // cleanPod removes the directory of one pod.
 func (m *Manager) cleanPod(ctx context.Context, uid types.UID) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
+	defer cancel()
 	if err := m.TearDown(ctx, uid); err != nil {
 		return fmt.Errorf("orphaned pod %q found, but volumes are not cleaned up: %w", uid, err)
 	}
@@ -61,7 +68,11 @@ func (m *Manager) cleanPod(ctx context.Context, uid types.UID) error {
 	if len(mounted) > 0 {
 		return fmt.Errorf("orphaned pod %q found, but a file system is mounted at %s", uid, mounted[0])
 	}
-	for _, name := range names(dir) {
+	left, err := names(dir)
+	if err != nil {
+		return fmt.Errorf("orphaned pod %q found, but it cannot be read: %w", uid, err)
+	}
+	for _, name := range left {
 		if name == "volumes" { // made again since
 			return fmt.Errorf("orphaned pod %q found, but %s is there again", uid, filepath.Join(dir, name))
 		}

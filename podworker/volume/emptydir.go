@@ -4,7 +4,6 @@ package volume
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -232,13 +231,6 @@ func (m *Manager) isReady(p *place) (bool, error) {
 		return false, unlessMissing(err)
 	}
 	return true, nil
-}
-
-func unlessMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // setReady marks an emptyDir as complete, in this run of the machine.

@@ -1,7 +1,10 @@
 package volume
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -50,6 +53,48 @@ func (l layout) volume(uid types.UID, plugin, name string) string {
 // meta returns the directory with what is known of an emptyDir.
 func (l layout) meta(uid types.UID, name string) string {
 	return filepath.Join(l.pod(uid), "plugins", emptyDirPlugin, name)
+}
+
+// diskVolume is a volume that is on disk.
+type diskVolume struct{ plugin, name string }
+
+// onDisk returns the volumes of a pod that are on disk, of all plugins.
+func (l layout) onDisk(uid types.UID) ([]diskVolume, error) {
+	plugins, err := names(l.volumes(uid))
+	if err != nil {
+		return nil, err
+	}
+	var out []diskVolume
+	for _, plugin := range plugins {
+		volumes, err := names(filepath.Join(l.volumes(uid), plugin))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range volumes {
+			out = append(out, diskVolume{plugin, name})
+		}
+	}
+	return out, nil
+}
+
+// names returns what is in a directory; nothing if there is none.
+func names(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, unlessMissing(err)
+	}
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.Name()
+	}
+	return out, nil
+}
+
+func unlessMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // isElement reports whether a UID or a name from elsewhere names a directory of its own.

@@ -23,12 +23,13 @@ type Manager struct {
 	seed    [32]byte      // orders trust anchors
 	writes  chan struct{} // holds a value for each set of files that is being written
 	wake    chan struct{} // of size 1, for Run
-	work    sync.WaitGroup
 
-	// mu guards pods, the records in it and what they hold. It is never held over
-	// anything that waits.
-	mu   sync.Mutex
-	pods map[types.UID]*record
+	// mu guards all below, the records and what they hold. It is never held over anything
+	// that waits.
+	mu      sync.Mutex
+	pods    map[types.UID]*record
+	working int           // goroutines that work on volumes
+	idle    chan struct{} // closed when none does any more; nil: nobody waits for it
 }
 
 // New returns a Manager. It does nothing yet.
@@ -73,6 +74,21 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
+// goLocked does work on volumes in a goroutine of its own.
+func (m *Manager) goLocked(work func()) {
+	m.working++
+	go func() {
+		work()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.working--
+		if m.working == 0 && m.idle != nil {
+			close(m.idle)
+			m.idle = nil
+		}
+	}()
+}
+
 // end cuts off what works on volumes and waits for it.
 func (m *Manager) end() {
 	m.mu.Lock()
@@ -83,14 +99,17 @@ func (m *Manager) end() {
 			}
 		}
 	}
+	if m.working == 0 {
+		m.mu.Unlock()
+		return
+	}
+	if m.idle == nil {
+		m.idle = make(chan struct{})
+	}
+	idle := m.idle
 	m.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		m.work.Wait()
-		close(done)
-	}()
 	select {
-	case <-done:
+	case <-idle:
 	case <-time.After(drain):
 		m.cfg.Log.Warn("something on a volume hangs, it is left behind", "after", drain)
 	}

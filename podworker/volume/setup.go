@@ -138,7 +138,7 @@ func (m *Manager) beginLocked(ctx context.Context, r *record, s *state) *attempt
 	s.running = &attempt{cancel: cancel, done: make(chan struct{})}
 	s.touched, s.shown = false, r.version
 	pod, v := r.pod, s.volume
-	m.work.Go(func() {
+	m.goLocked(func() {
 		defer cancel()
 		m.finish(r, s, m.setUp(ctx, pod, v))
 	})

@@ -339,3 +339,32 @@ func TestBadNames(t *testing.T) {
 	}
 	contains(t, attempt(t, m, pod("2", source("v", corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}))), "volumes of this type are not supported")
 }
+
+// TestCleanIsNotHeldUp by one pod that cannot be torn down.
+func TestCleanIsNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		p := &provider{tearDown: func(_ context.Context, uid types.UID) error {
+			if uid == "a" {
+				<-release
+			}
+			return nil
+		}}
+		dir := root(t)
+		for _, uid := range []string{"a", "b"} {
+			write(t, dir+"/pods/"+uid+"/etc-hosts", "x")
+		}
+		m := newManager(t, volume.Config{Root: dir, Providers: []volume.Provider{p}})
+		begin := time.Now()
+		err := m.Clean(t.Context(), func(types.UID) bool { return false })
+		contains(t, err, `orphaned pod "a" found, but volumes are not cleaned up: tear down volumes of pod a: context deadline exceeded`)
+		if got := list(t, dir+"/pods"); len(got) != 1 || time.Since(begin) != 10*time.Second {
+			t.Errorf("after %s there is %v", time.Since(begin), got)
+		}
+		close(release)
+		synctest.Wait()
+		if err := m.Clean(t.Context(), func(types.UID) bool { return false }); err != nil || len(list(t, dir+"/pods")) > 0 {
+			t.Errorf("it is left: %v", err)
+		}
+	})
+}

@@ -67,10 +67,12 @@ func (m *Manager) leave(ctx context.Context, uid types.UID) *undoing {
 	u := &undoing{done: make(chan struct{})}
 	r.undo = u
 	ctx = context.WithoutCancel(ctx)
-	m.work.Go(func() {
+	m.goLocked(func() {
 		for _, a := range running {
 			<-a.done
 		}
+		ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+		defer cancel()
 		err := m.undo(ctx, uid)
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -134,14 +136,14 @@ func (m *Manager) undoSubPaths(ctx context.Context, uid types.UID) error {
 
 // undoOwn tears down the volumes that the manager set up.
 func (m *Manager) undoOwn(ctx context.Context, uid types.UID) error {
+	volumes, err := m.dirs.onDisk(uid)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for _, plugin := range names(m.dirs.volumes(uid)) {
-		if !isOwn(plugin) {
-			continue
-		}
-		dir := filepath.Join(m.dirs.volumes(uid), plugin)
-		for _, name := range names(dir) {
-			errs = append(errs, m.undoVolume(ctx, uid, plugin, name))
+	for _, v := range volumes {
+		if isOwn(v.plugin) {
+			errs = append(errs, m.undoVolume(ctx, uid, v))
 		}
 	}
 	return errors.Join(errs...)
@@ -149,21 +151,21 @@ func (m *Manager) undoOwn(ctx context.Context, uid types.UID) error {
 
 // undoVolume unmounts a volume if it is mounted, and removes its directory with all in it.
 // The mark that it was complete goes first.
-func (m *Manager) undoVolume(ctx context.Context, uid types.UID, plugin, name string) error {
-	mark := name
-	if plugin != emptyDirPlugin {
-		mark = wrappedPrefix + name
+func (m *Manager) undoVolume(ctx context.Context, uid types.UID, v diskVolume) error {
+	mark := v.name
+	if v.plugin != emptyDirPlugin {
+		mark = wrappedPrefix + v.name
 	}
 	if err := removeTree(filepath.Dir(m.dirs.meta(uid, mark)), mark); err != nil {
 		return err
 	}
-	dir := m.dirs.volume(uid, plugin, name)
+	dir := m.dirs.volume(uid, v.plugin, v.name)
 	mounted, err := isMountPoint(dir)
 	if err != nil {
 		return err
 	}
 	if !mounted {
-		err = removeTree(filepath.Dir(dir), name)
+		err = removeTree(filepath.Dir(dir), v.name)
 		if !errors.Is(err, errMounted) {
 			return err
 		}
@@ -172,45 +174,40 @@ func (m *Manager) undoVolume(ctx context.Context, uid types.UID, plugin, name st
 	if err := m.mounter.Unmount(ctx, dir); err != nil {
 		return err
 	}
-	return removeTree(filepath.Dir(dir), name)
+	return removeTree(filepath.Dir(dir), v.name)
 }
 
 // removeEmpty removes the directories around the volumes of a pod. Of plugins that nobody
 // knows it removes directories that are empty, never more.
 func (m *Manager) removeEmpty(uid types.UID) error {
-	dir := m.dirs.volumes(uid)
+	volumes, err := m.dirs.onDisk(uid)
+	if err != nil {
+		return err
+	}
 	var errs []error
-	for _, plugin := range names(dir) {
-		for _, name := range names(filepath.Join(dir, plugin)) {
-			path := filepath.Join(dir, plugin, name)
-			if err := removeDir(path); err != nil {
-				errs = append(errs, fmt.Errorf("failed to rmdir() volume at path %v: %w", path, err))
-			}
+	for _, v := range volumes {
+		path := m.dirs.volume(uid, v.plugin, v.name)
+		if err := removeDir(path); err != nil {
+			errs = append(errs, fmt.Errorf("failed to rmdir() volume at path %v: %w", path, err))
 		}
-		errs = append(errs, removeDir(filepath.Join(dir, plugin)))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return removeDir(dir)
-}
-
-// nothingIn reports whether no volume of a pod is on disk.
-func (m *Manager) nothingIn(uid types.UID) bool {
-	dir := m.dirs.volumes(uid)
-	return !slices.ContainsFunc(names(dir), func(plugin string) bool { return len(names(filepath.Join(dir, plugin))) > 0 }) &&
-		len(names(m.dirs.subPaths(uid))) == 0
-}
-
-// names returns what is in a directory; nothing if there is none.
-func names(dir string) []string {
-	entries, err := os.ReadDir(dir)
+	plugins, err := names(m.dirs.volumes(uid))
 	if err != nil {
-		return nil // what cannot be read is found when it cannot be removed
+		return err
 	}
-	out := make([]string, len(entries))
-	for i, e := range entries {
-		out[i] = e.Name()
+	for _, plugin := range plugins {
+		errs = append(errs, removeDir(filepath.Join(m.dirs.volumes(uid), plugin)))
 	}
-	return out
+	return errors.Join(append(errs, removeDir(m.dirs.volumes(uid)))...)
+}
+
+// nothingIn reports whether no volume of a pod is on disk. What cannot be read counts as
+// one.
+func (m *Manager) nothingIn(uid types.UID) bool {
+	volumes, err := m.dirs.onDisk(uid)
+	places, err2 := names(m.dirs.subPaths(uid))
+	return err == nil && err2 == nil && len(volumes) == 0 && len(places) == 0
 }

@@ -34,19 +34,21 @@ func (m *Manager) Usage(ctx context.Context, uid types.UID) ([]Usage, error) {
 	if !isElement(uid) {
 		return nil, nil
 	}
+	volumes, err := m.dirs.onDisk(uid)
+	if err != nil {
+		return nil, err
+	}
 	var out []Usage
-	for _, plugin := range names(m.dirs.volumes(uid)) {
-		if !isOwn(plugin) {
+	for _, v := range volumes {
+		if !isOwn(v.plugin) {
 			continue
 		}
-		for _, name := range names(filepath.Join(m.dirs.volumes(uid), plugin)) {
-			u, err := usage(ctx, m.dirs.volume(uid, plugin, name))
-			if err != nil {
-				return nil, err
-			}
-			u.Volume, u.EmptyDir = name, plugin == emptyDirPlugin
-			out = append(out, u)
+		u, err := usage(ctx, m.dirs.volume(uid, v.plugin, v.name))
+		if err != nil {
+			return nil, err
 		}
+		u.Volume, u.EmptyDir = v.name, v.plugin == emptyDirPlugin
+		out = append(out, u)
 	}
 	return out, nil
 }
