@@ -235,9 +235,6 @@ func TestKernelChangedPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newManager(t, volume.Config{})
 		run(t, m)
-		field := func(path, field string) corev1.DownwardAPIVolumeFile {
-			return corev1.DownwardAPIVolumeFile{Path: path, FieldRef: &corev1.ObjectFieldSelector{FieldPath: field}}
-		}
 		items := []corev1.DownwardAPIVolumeFile{field("labels", "metadata.labels"), field("one", "metadata.annotations['note']")}
 		p := pod("1",
 			source("v", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: items}}),
