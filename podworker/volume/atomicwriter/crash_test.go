@@ -18,12 +18,13 @@ type cutting struct {
 	filesystem
 	steps int // until the death
 	half  bool
+	lives bool // only that step fails
 }
 
 // alive reports whether a step is done as a whole, and whether half of it is.
 func (c *cutting) alive() (whole, half bool) {
 	c.steps--
-	return c.steps > 0, c.steps == 0 && c.half
+	return c.steps > 0 || c.lives && c.steps < 0, c.steps == 0 && c.half
 }
 
 func (c *cutting) mkdir(name string) error {
@@ -95,10 +96,23 @@ func TestDeathInEveryStep(t *testing.T) {
 			for _, half := range []bool{false, true} {
 				finished := false
 				for steps := 1; !finished; steps++ {
-					finished = die(t, death{steps, half, tt.name == "update"}, tt.old, next, tt.after)
+					finished = die(t, death{steps: steps, half: half, durable: tt.name == "update"}, tt.old, next, tt.after)
 				}
 			}
 		})
+	}
+}
+
+// TestErrorInEveryStep: a step fails, as on a full disk, and the process goes on. A reader has
+// the old set or the new one, and nothing of an update that failed is left.
+func TestErrorInEveryStep(t *testing.T) {
+	old := map[string]string{"a": "old a", "b/c": "old c", "gone": "old"}
+	next := map[string]string{"a": "new a", "b/c": "old c", "came/d": "new"}
+	for _, half := range []bool{false, true} {
+		finished := false
+		for steps := 1; !finished; steps++ {
+			finished = die(t, death{steps: steps, half: half, lives: true, durable: true}, old, next, next)
+		}
 	}
 }
 
@@ -106,6 +120,7 @@ func TestDeathInEveryStep(t *testing.T) {
 type death struct {
 	steps         int
 	half, durable bool
+	lives         bool // it is an error only
 }
 
 // die cuts off an update from old to next, and reports whether it was through before.
@@ -122,7 +137,7 @@ func die(t *testing.T, d death, old, next, after map[string]string) (finished bo
 		t.Fatal(err)
 	}
 	defer root.Close()
-	u := update{root: root, disk: &cutting{filesystem: disk{root: root}, steps: d.steps, half: d.half}, durable: d.durable}
+	u := update{root: root, disk: &cutting{filesystem: disk{root: root}, steps: d.steps, half: d.half, lives: d.lives}, durable: d.durable}
 	_, err = u.run(set(next))
 	for what, got := range map[string]map[string]string{"the data": readData(t, w.Dir), "what users see": readVisible(t, w.Dir)} {
 		if !maps.Equal(got, old) && !maps.Equal(got, next) {
@@ -134,6 +149,9 @@ func die(t *testing.T, d death, old, next, after map[string]string) (finished bo
 	} else if !errors.Is(err, errDead) {
 		t.Fatalf("%+v: %v", d, err)
 	}
+	if d.lives {
+		onlyNamed(t, w.Dir, d)
+	}
 	if _, err := w.Write(set(after)); err != nil {
 		t.Fatalf("%+v: the next process: %v", d, err)
 	}
@@ -142,6 +160,21 @@ func die(t *testing.T, d death, old, next, after map[string]string) (finished bo
 		t.Fatalf("%+v", d)
 	}
 	return err == nil
+}
+
+// onlyNamed fails the test if a directory has generations besides the one that is shown and
+// the one that could not be removed.
+func onlyNamed(t *testing.T, dir string, d death) {
+	t.Helper()
+	generations := 0
+	for _, e := range entries(t, dir) {
+		if isGeneration(e) {
+			generations++
+		}
+	}
+	if generations < 1 || generations > 2 {
+		t.Errorf("%+v: there are %d generations: %v", d, generations, entries(t, dir))
+	}
 }
 
 // TestReadersWhileWriting: many readers, each of which has one of two sets, never a mix.

@@ -39,15 +39,45 @@ func (u *update) generation() (string, error) {
 	return name, err
 }
 
+// content is what is in the directory.
+type content struct {
+	links    map[string]bool // that were made for users
+	others   map[string]bool // what else stands among them
+	reserved []string        // what only a writer makes
+}
+
+// look returns what is in the directory.
+func (u *update) look() (*content, error) {
+	entries, err := fs.ReadDir(u.root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
+	c := &content{links: map[string]bool{}, others: map[string]bool{}}
+	for _, e := range entries {
+		name, target := e.Name(), ""
+		if strings.HasPrefix(name, reserved) {
+			c.reserved = append(c.reserved, name)
+			continue
+		}
+		if e.Type()&fs.ModeSymlink != 0 {
+			if target, err = u.root.Readlink(name); err != nil {
+				return nil, err
+			}
+		}
+		if target == dataLink+"/"+name {
+			c.links[name] = true
+		} else {
+			c.others[name] = true
+		}
+	}
+	return c, nil
+}
+
 // link makes the links that users see, where they are missing. A directory that somebody
 // made in the place of one, as for a mount below the files, stays.
-func (u *update) link(wanted *tree) error {
-	links, others, err := u.visible()
-	if err != nil {
-		return err
-	}
-	for top := range wanted.tops() {
-		if links[top] || others[top] {
+func (u *update) link(c *content, tops map[string]bool) error {
+	for top := range tops {
+		if c.links[top] || c.others[top] {
 			continue
 		}
 		if err := u.disk.symlink(dataLink+"/"+top, top); err != nil {
@@ -57,60 +87,17 @@ func (u *update) link(wanted *tree) error {
 	return nil
 }
 
-// visible returns the names of the links that were made for users, and of what else
-// stands among them.
-func (u *update) visible() (links, others map[string]bool, err error) {
-	entries, err := fs.ReadDir(u.root.FS(), ".")
-	if err != nil {
-		return nil, nil, err
-	}
-	links, others = map[string]bool{}, map[string]bool{}
-	for _, e := range entries {
-		name := e.Name()
-		if strings.HasPrefix(name, reserved) {
-			continue
-		}
-		target := ""
-		if e.Type()&fs.ModeSymlink != 0 {
-			if target, err = u.root.Readlink(name); err != nil {
-				return nil, nil, err
-			}
-		}
-		if target == dataLink+"/"+name {
-			links[name] = true
-		} else {
-			others[name] = true
-		}
-	}
-	return links, others, nil
-}
-
 // tidy leaves one generation and the links to its files. It removes what an update
 // replaced, and what one that died had begun.
-func (u *update) tidy(generation string, wanted *tree) error {
-	if err := u.link(wanted); err != nil {
-		return err
-	}
-	links, _, err := u.visible()
-	if err != nil {
-		return err
-	}
+func (u *update) tidy(c *content, generation string, tops map[string]bool) error {
 	var errs []error
-	tops := wanted.tops()
-	for name := range links {
+	for name := range c.links {
 		if !tops[name] {
 			errs = append(errs, u.disk.remove(name))
 		}
 	}
-	entries, err := fs.ReadDir(u.root.FS(), ".")
-	if err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case name == nextLink:
-			errs = append(errs, u.disk.remove(name))
-		case isGeneration(name) && name != generation:
+	for _, name := range c.reserved {
+		if name != dataLink && name != generation {
 			errs = append(errs, u.removeTree(name))
 		}
 	}

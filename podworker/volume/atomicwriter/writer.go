@@ -83,27 +83,36 @@ func (u *update) run(set map[string]File) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	there, err := u.look()
+	if err != nil {
+		return false, err
+	}
+	tops := wanted.tops()
 	if now != "" {
 		same, err := wanted.equals(u.root, now)
 		if err != nil {
 			return false, err
 		}
 		if same {
-			return false, u.tidy(now, wanted)
+			return false, errors.Join(u.link(there, tops), u.tidy(there, now, tops))
 		}
 	}
 	next := newGeneration()
-	if err := u.fill(next, wanted); err != nil {
+	err = u.fill(next, wanted)
+	if err == nil {
+		// The links come first: they lead nowhere until all files are there.
+		err = u.link(there, tops)
+	}
+	if err == nil {
+		err = u.publish(next)
+	}
+	if err != nil {
 		return false, errors.Join(err, u.removeTree(next))
 	}
-	// The links come first: they lead nowhere until all files are there.
-	if err := u.link(wanted); err != nil {
-		return false, errors.Join(err, u.removeTree(next))
+	if u.durable {
+		err = u.disk.sync(".")
 	}
-	if err := u.publish(next); err != nil {
-		return false, errors.Join(err, u.removeTree(next))
-	}
-	return true, u.tidy(next, wanted)
+	return true, errors.Join(err, u.tidy(there, next, tops))
 }
 
 // fill writes a generation, which nobody sees yet.
@@ -140,9 +149,6 @@ func (u *update) publish(name string) error {
 	}
 	if err := u.disk.rename(nextLink, dataLink); err != nil {
 		return errors.Join(err, u.disk.remove(nextLink))
-	}
-	if u.durable {
-		return u.disk.sync(".")
 	}
 	return nil
 }
