@@ -23,6 +23,7 @@ type options struct {
 	dryRun, endpoint  string
 	plugins           node.CredentialPlugins
 	registration
+	storing
 }
 
 // parse reads the flags; an error says which one is wrong.
@@ -39,7 +40,8 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&o.dryRun, "dry-run", "", "print what would be done for the pod of a `manifest`, and do nothing")
 	f.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` or directory with the configuration of credential plugins")
 	f.StringVar(&o.plugins.Dir, "image-credential-provider-bin-dir", "", "`directory` with the credential plugins")
-	o.add(f)
+	o.registration.add(f)
+	o.storing.add(f)
 	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
 	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error; numbers are taken as in the kubelet, from 4 on debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` of the log: text or json")

@@ -11,15 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/pflag"
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/nodekit-go/nodekit/allocatable/config"
 	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
@@ -69,9 +66,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	store, err := o.store()
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	nc := c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, CredentialPlugins: o.plugins, Log: log})
+	nc := c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, CredentialPlugins: o.plugins, PodStore: store, Log: log})
 	if o.dryRun != "" {
 		return preview(ctx, nc, o.dryRun, stdout, stderr)
 	}
@@ -82,25 +83,4 @@ func run(args []string, stdout, stderr io.Writer) error {
 	log.Info("kubelet", "version", program.Version(), "pid", os.Getpid())
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	return n.Run(ctx)
-}
-
-// load reads the configuration. What in it has no effect is logged, what is wrong is
-// the error, both with their lines.
-func (o *options) load(log *slog.Logger) (*kubeletconfig.KubeletConfiguration, error) {
-	cfg, problems, err := config.LoadFiles(o.config, o.configDir, node.Honoured())
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range problems {
-		if p.Severity == config.Warning {
-			log.Warn("configuration", "problem", p.String())
-		}
-	}
-	if err := config.Err(problems); err != nil {
-		return nil, fmt.Errorf("configuration:\n%w", err)
-	}
-	if o.endpoint != "" {
-		cfg.ContainerRuntimeEndpoint = o.endpoint
-	}
-	return cfg, nil
 }

@@ -203,7 +203,7 @@ func (c podClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*co
 	return pod.DeepCopy(), err
 }
 
-func (c podClient) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
+func (c podClient) Patch(_ context.Context, name string, _ types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) { //nolint:revive // of client-go
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	pod, err := c.named(name)
