@@ -149,6 +149,25 @@ func TestKernelFlowsOfGoneEndpointsAreForgotten(t *testing.T) {
 	want(t, ns, "the Service went", "192.0.2.1:30053<-192.0.2.1:30053", "192.0.2.1:53<-192.0.2.1:53")
 }
 
+// The kernel is asked about IPv6 frontends by their port alone.
+func TestKernelFlowsOfIPv6FrontendsAreForgotten(t *testing.T) {
+	t.Parallel()
+	ns, c := newCleaner(t)
+	port := func(serving ...string) *proxier.ServicePort { return udpPort("dns", "[fd00:96::a]:53", serving...) }
+	other := udpPort("other", "[fd00:96::b]:53", "[fd00::7]:53")
+	c.Reset(&proxier.State{Ports: []*proxier.ServicePort{port("[fd00::1]:53", "[fd00::7]:53"), other}})
+	clean(t, c)
+	entry(t, ns, 1, "[fd00:96::a]:53", "[fd00::1]:53")
+	entry(t, ns, 2, "[fd00:96::a]:53", "[fd00::7]:53")
+	entry(t, ns, 3, "[fd00:96::b]:53", "[fd00::7]:53")
+	entry(t, ns, 4, "[2001:db8::1]:53", "[2001:db8::1]:53")
+	c.Applied(proxier.Delta{Update: []*proxier.ServicePort{port("[fd00::1]:53")}})
+	if got := clean(t, c); len(got) != 1 || got[0].Frontends != 1 || got[0].Deleted != 1 {
+		t.Errorf("searches are %+v, want one for one frontend that deletes one flow", got)
+	}
+	want(t, ns, "an endpoint went", "[fd00:96::a]:53<-[fd00::1]:53", "[fd00:96::b]:53<-[fd00::7]:53", "[2001:db8::1]:53<-[2001:db8::1]:53")
+}
+
 func TestKernelFlowsOfAGapWithoutEndpointsAreForgotten(t *testing.T) {
 	t.Parallel()
 	ns, c := newCleaner(t)

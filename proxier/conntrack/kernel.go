@@ -117,8 +117,8 @@ func message(typ uint16, flags netlink.HeaderFlags, f proxier.Family, attrs []by
 	}
 }
 
-// flows calls each for all UDP flows that filter admits, part by part, and returns
-// how many the kernel showed. The zero frontend admits all.
+// flows calls each for all UDP flows that filter admits, and maybe others to its port,
+// part by part, and returns how many the kernel showed. The zero frontend admits all.
 func (k *kernel) flows(ctx context.Context, f proxier.Family, filter frontend, each func([]flow) error) (int, error) {
 	attrs, err := filterAttrs(f, filter)
 	if err != nil {
@@ -156,20 +156,19 @@ func (k *kernel) flows(ctx context.Context, f proxier.Family, filter frontend, e
 // partSize is how many flows are kept at once.
 const partSize = 512
 
-// filterAttrs returns what makes the kernel show the flows of filter alone.
+// filterAttrs returns what makes the kernel show the flows of filter, and of IPv6 all
+// those to its port: the kernel compares IPv6 addresses the wrong way round and passes
+// over those that are equal (ctnetlink_filter_match_tuple in
+// net/netfilter/nf_conntrack_netlink.c, from the first filter in Linux 5.8 to 6.18).
 func filterAttrs(f proxier.Family, filter frontend) ([]byte, error) {
 	flags := uint32(filterProtoNum)
 	ae := netlink.NewAttributeEncoder()
 	ae.ByteOrder = binary.BigEndian
 	ae.Nested(attrOrig, func(tuple *netlink.AttributeEncoder) error {
-		if filter.addr.IsValid() {
+		if filter.addr.IsValid() && f == proxier.IPv4 {
 			flags |= filterIPDst
-			typ := uint16(attrV4Dst)
-			if f == proxier.IPv6 {
-				typ = attrV6Dst
-			}
 			tuple.Nested(attrIP, func(ip *netlink.AttributeEncoder) error {
-				ip.Bytes(typ, filter.addr.AsSlice())
+				ip.Bytes(attrV4Dst, filter.addr.AsSlice())
 				return nil
 			})
 		}

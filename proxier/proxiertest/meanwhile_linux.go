@@ -164,7 +164,9 @@ func timesOut(t *testing.T, newBackend newBackend) {
 // their flows must not outlive the endpoint, and must stay while it is there.
 func flowsMove(t *testing.T, newBackend newBackend) {
 	w := NewWorld(t)
-	cleaner, err := conntrack.New(conntrack.Config{NetNS: w.NetNS(OurNode)})
+	cleaner, err := conntrack.New(conntrack.Config{
+		NetNS: w.NetNS(OurNode), Observe: func(s conntrack.Search) { t.Logf("search for flows: %+v", s) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +218,7 @@ func (f *flowing) reaches(t *testing.T, want Host) {
 	t.Helper()
 	answer := make([]byte, 256)
 	last := ""
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
 		_, _ = f.Write([]byte("?"))
 		_ = f.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 		n, err := f.Read(answer)
@@ -234,5 +236,5 @@ func (f *flowing) reaches(t *testing.T, want Host) {
 		}
 		last = endpoint
 	}
-	t.Errorf("after a minute a flow to %s does not reach %s: %s", f.to, want, last)
+	t.Errorf("after three minutes a flow to %s does not reach %s: %s", f.to, want, last)
 }
