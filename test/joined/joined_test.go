@@ -361,7 +361,7 @@ func killContainers(t *testing.T, n *cluster.Node) {
 			if err != nil {
 				continue // it went with its last process
 			}
-			for _, word := range strings.FieldsSeq(string(data)) {
+			for word := range strings.FieldsSeq(string(data)) {
 				left++
 				if pid, err := strconv.Atoi(word); err == nil {
 					_ = syscall.Kill(pid, syscall.SIGKILL)
