@@ -2,7 +2,7 @@ package podspec
 
 //nolint:gochecknoglobals // a constant table
 var securityFields = map[string]rule{
-	"PodSecurityContext.SELinuxOptions":           needs(SELinux, "SELinux options are not supported"),
+	"PodSecurityContext.SELinuxOptions":           noSELinux,
 	"PodSecurityContext.WindowsOptions":           no("the node runs Linux"),
 	"PodSecurityContext.RunAsUser":                yes,
 	"PodSecurityContext.RunAsGroup":               yes,
@@ -14,11 +14,11 @@ var securityFields = map[string]rule{
 	"PodSecurityContext.FSGroupChangePolicy":      needs(Volumes, "the group of volumes is not changed"),
 	"PodSecurityContext.SeccompProfile":           yes,
 	"PodSecurityContext.AppArmorProfile":          needs(AppArmor, "AppArmor profiles are not supported"),
-	"PodSecurityContext.SELinuxChangePolicy":      needs(SELinux, "SELinux options are not supported"),
+	"PodSecurityContext.SELinuxChangePolicy":      noSELinux,
 
 	"SecurityContext.Capabilities":             yes,
 	"SecurityContext.Privileged":               yes,
-	"SecurityContext.SELinuxOptions":           needs(SELinux, "SELinux options are not supported"),
+	"SecurityContext.SELinuxOptions":           noSELinux,
 	"SecurityContext.WindowsOptions":           no("the node runs Linux"),
 	"SecurityContext.RunAsUser":                yes,
 	"SecurityContext.RunAsGroup":               yes,
@@ -42,3 +42,9 @@ var securityFields = map[string]rule{
 	"Sysctl.Name":                      yes,
 	"Sysctl.Value":                     yes,
 }
+
+// noSELinux is the rule for labels. Pods carry them wherever they run; on a node without
+// SELinux they mean nothing, as in the API, where they are for nodes that have it.
+//
+//nolint:gochecknoglobals // a constant
+var noSELinux = rule{support: Warned, why: "the kernel of the node has no SELinux, so that labels mean nothing", needs: SELinux}

@@ -49,7 +49,7 @@ type helpers struct {
 	beat     *heartbeat
 	events   *events.Recorder
 	pictures *pictures
-	objects  *objects
+	volumes  *volumes
 	// cgroups is nil where the runtime makes those of pods.
 	cgroups *podCgroups
 	// remote has the pods of a URL; nil: none is configured.
@@ -118,7 +118,10 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote, objects: newObjects(ctx, n.cfg.Client)}
+	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote}
+	if a.volumes, err = newVolumes(n, a); err != nil {
+		return err
+	}
 	if a.pictures, err = newPictures(ctx, n, a); err != nil {
 		return err
 	}
@@ -141,14 +144,15 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.probing != nil {
 		sync.Prober = a.probing
 	}
-	sync.Can |= n.abilities(ctx, a.runtime)
+	sync.Can |= n.abilities(ctx, a.runtime) | a.volumes.abilities()
 	sync.Parts.Images = a.pictures
 	sync.Parts.PodCgroups = a.cgroups.parts()
-	sync.Parts.Mounts = volume.Mounter{}
+	sync.Parts.Volumes, sync.Parts.Mounts = a.volumes, volume.Mounter{}
 	sync.Parts.Grant = a.grants.of
 	sync.Parts.References = a.references
 	sync.Parts.Acknowledged = a.cluster.acknowledged
 	sync.Parts.Listed = a.listed
+	sync.Parts.Resizer = a
 	return nil
 }
 
@@ -161,6 +165,9 @@ func (n *Node) abilities(ctx context.Context, rt Runtime) podspec.Ability {
 	if r := n.resources.p.Load(); r != nil && r.machine.AppArmor {
 		can |= podspec.AppArmor
 	}
+	if hasSELinux() {
+		can |= podspec.SELinux
+	}
 	if resp, err := rt.Status(ctx, false); err == nil && resp.GetFeatures().GetSupplementalGroupsPolicy() {
 		can |= podspec.StrictGroups
 	}
@@ -168,12 +175,12 @@ func (n *Node) abilities(ctx context.Context, rt Runtime) podspec.Ability {
 }
 
 // references are what the variables of a pod may refer to.
-func (a *agent) references(pod *corev1.Pod) podspec.References {
+func (a *agent) references(ctx context.Context, pod *corev1.Pod) podspec.References {
 	list, err := a.services.list(pod)
 	if errors.Is(err, errNoServicesYet) && a.catalog.isRecalled(pod.UID) {
 		err = nil // it has to run while the API server does not answer
 	}
-	return podspec.References{Objects: a.objects, Services: list, Files: volume.Mounter{}, NotYet: err}
+	return podspec.References{Objects: a.volumes.objects.of(ctx, pod), Services: list, Files: volume.Mounter{}, NotYet: err}
 }
 
 // run works until ctx ends. The sources start when the runtime has shown what there
@@ -197,6 +204,7 @@ func (a *agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.probing.run(ctx) })
 	g.Go(func() error { return a.pictures.run(ctx) })
 	g.Go(func() error { return a.services.run(ctx) })
+	g.Go(func() error { return a.volumes.run(ctx) })
 	g.Go(func() error { return a.relist(ctx) })
 	g.Go(func() error { return a.listen(ctx) })
 	a.read(ctx, g, sources)

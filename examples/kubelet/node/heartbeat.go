@@ -113,6 +113,7 @@ func (h *heartbeat) registration() *nodestatus.Registration {
 
 // reported takes the Node as the API server has it.
 func (h *heartbeat) reported(n *corev1.Node) {
+	h.node.reportedInUse(n.Status.VolumesInUse)
 	old := h.last.Swap(n)
 	if old == nil || old.UID != n.UID {
 		h.node.registered()

@@ -27,6 +27,7 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 			NodeInfo:        r.machine.Info,
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: k.Port}},
 			Images:          images,
+			VolumesInUse:    h.node.inUse(),
 		},
 		ProvidedIPs: h.cfg.Addresses.Provided(),
 		GoingDown:   h.node.goingDown(),

@@ -125,6 +125,9 @@ func (h *heartbeat) notReady() []string {
 	if a := h.node.agent.get(); a != nil && a.pool.Lag() > stuckAfter {
 		health.Faults = append(health.Faults, "pod workers are not healthy: they stand still for more than "+stuckAfter.String())
 	}
+	if fault := h.node.storageFault(); fault != "" {
+		health.Faults = append(health.Faults, fault)
+	}
 	return health.NotReady(time.Now())
 }
 

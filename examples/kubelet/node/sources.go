@@ -36,7 +36,7 @@ func (a *agent) read(ctx context.Context, g *errgroup.Group, m *podsource.Merger
 	g.Go(func() error { return m.Run(ctx, a.deliver) })
 	g.Go(func() error {
 		err := a.source.Run(ctx, func(set staticpods.Set) {
-			a.objects.replace(set)
+			a.volumes.objects.replace(set)
 			a.put(m.Set(fromFiles, set.Pods))
 		})
 		if err != nil {

@@ -18,9 +18,10 @@ import (
 type volumes struct {
 	manager *volume.Manager
 	objects *objects
-	// tokens and bundles are nil on a node without an API server.
+	// The others are nil on a node without an API server.
 	tokens  *tokens.Cache
 	bundles *bundles
+	storage *storage
 }
 
 var _ podsync.Volumes = (*volumes)(nil)
@@ -52,7 +53,10 @@ func newVolumes(n *Node, a *agent) (*volumes, error) {
 			return nil, err
 		}
 		v.bundles = newBundles(client, func(o volume.Object) { v.manager.Changed(o) })
-		cfg.Tokens, cfg.Bundles = v.tokens, v.bundles
+		if v.storage, err = newStorage(n, v.tokens); err != nil {
+			return nil, err
+		}
+		cfg.Tokens, cfg.Bundles, cfg.Providers = v.tokens, v.bundles, []volume.Provider{v.storage}
 	}
 	v.manager, err = volume.New(cfg)
 	return v, err
@@ -63,7 +67,7 @@ func (v *volumes) abilities() podspec.Ability {
 	if v.tokens == nil {
 		return 0
 	}
-	return podspec.ServiceAccountTokens | podspec.TrustBundles
+	return podspec.ServiceAccountTokens | podspec.TrustBundles | podspec.CSIVolumes
 }
 
 // run keeps volumes new until ctx ends.
@@ -71,6 +75,7 @@ func (v *volumes) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return v.objects.run(ctx) })
 	g.Go(func() error { return v.bundles.run(ctx) })
+	g.Go(func() error { return v.storage.run(ctx) })
 	g.Go(func() error { return v.manager.Run(ctx) })
 	return g.Wait()
 }
