@@ -3,6 +3,7 @@ package volume_test
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -22,6 +23,8 @@ func TestMain(m *testing.M) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), inNamespace+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	// The child is to end with the thread that starts it, so that one must not end before.
+	runtime.LockOSThread()
 	// Go makes all mounts of the new namespace private.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	err := cmd.Start()
