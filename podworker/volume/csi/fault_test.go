@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,7 @@ func TestHungDriver(t *testing.T) {
 	w.tearDown("2")
 	cancel()
 	hanging.Wait()
+	w.idle()
 	for _, uid := range []types.UID{"1", "3"} {
 		w.tearDown(uid)
 	}
@@ -101,6 +103,7 @@ func TestDeadline(t *testing.T) {
 	if err := w.setUpFails(inline("1")); !strings.Contains(err.Error(), codes.DeadlineExceeded.String()) {
 		t.Errorf("a call without an answer: %v", err)
 	}
+	w.idle()
 	w.setUp(inline("1"))
 }
 
@@ -203,5 +206,26 @@ func TestDriverIsRestarted(t *testing.T) {
 		t.Error("the mount is gone")
 	}
 	w.tearDown("1")
+	w.nothingLeft()
+}
+
+// TestUnstageHangs holds up no other volume.
+func TestUnstageHangs(t *testing.T) {
+	w := newWorld(t, stages)
+	w.claim("hung", nil)
+	w.claim("fine", nil)
+	w.setUp(podOf("1", "hung"))
+	w.setUp(podOf("2", "fine"))
+	w.driver.Inject("NodeUnstageVolume", csitest.Hang, 1)
+	w.tearDown("1")
+	eventually(t, "the call that hangs", func() bool { return slices.Contains(w.driver.Ops(), "NodeUnstageVolume") })
+	w.tearDown("2")
+	eventually(t, "the end of the other volume", func() bool { return w.p.volumes.get(volumeID{csitest.DefaultName, "handle-fine"}) == nil })
+	if w.p.volumes.get(volumeID{csitest.DefaultName, "handle-hung"}) == nil {
+		t.Error("the volume with the driver that hangs is forgotten")
+	}
+	w.stop() // ends the call
+	w.idle()
+	w.restart()
 	w.nothingLeft()
 }

@@ -70,7 +70,7 @@ func (o *operation) publish(ctx context.Context, staged string) (time.Time, erro
 	if err != nil {
 		return time.Time{}, err
 	}
-	context, renew, err := o.describe(ctx, secrets)
+	told, renew, err := o.describe(ctx, secrets)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -88,7 +88,7 @@ func (o *operation) publish(ctx context.Context, staged string) (time.Time, erro
 	}
 	request := &csiapi.NodePublishVolumeRequest{
 		VolumeId: o.w.id.handle, PublishContext: o.attached, StagingTargetPath: staged, TargetPath: target,
-		VolumeCapability: o.w.capability(o.d.can, o.w.group()), Readonly: o.w.readOnly, Secrets: secrets, VolumeContext: context,
+		VolumeCapability: o.w.capability(o.d.can, o.w.group()), Readonly: o.w.readOnly, Secrets: secrets, VolumeContext: told,
 	}
 	err = o.publishCall(ctx, request)
 	// What was published before is seen by containers, and stays.
@@ -107,10 +107,10 @@ func (o *operation) publishCall(ctx context.Context, request *csiapi.NodePublish
 
 // describe returns what the driver is told about the volume and the pod. The tokens of
 // the pod are among it or, where the driver wants that, are added to the secrets.
-func (o *operation) describe(ctx context.Context, secrets map[string]string) (context map[string]string, renew time.Time, err error) {
-	context = o.w.context(o.r)
+func (o *operation) describe(ctx context.Context, secrets map[string]string) (told map[string]string, renew time.Time, err error) {
+	told = o.w.context(o.r)
 	if len(o.r.tokens) == 0 {
-		return context, time.Time{}, nil
+		return told, time.Time{}, nil
 	}
 	if o.p.cfg.Tokens == nil {
 		return nil, time.Time{}, fmt.Errorf("driver %s: %w", o.d.name, errNoTokens)
@@ -133,9 +133,9 @@ func (o *operation) describe(ctx context.Context, secrets map[string]string) (co
 	if o.r.inSecrets {
 		secrets[keyTokens] = string(raw)
 	} else {
-		context[keyTokens] = string(raw)
+		told[keyTokens] = string(raw)
 	}
-	return context, renew, nil
+	return told, renew, nil
 }
 
 // secrets reads the Secret that a volume refers to. The map is the caller's.

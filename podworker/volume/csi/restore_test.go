@@ -152,21 +152,21 @@ func TestUnreadableRecord(t *testing.T) {
 			if err := w.p.TearDown(t.Context(), "1"); err == nil || !strings.Contains(err.Error(), "the driver that has it is not known") {
 				t.Errorf("TearDown is %v", err)
 			}
-			if err := w.p.unstageUnused(t.Context()); err == nil || !strings.Contains(err.Error(), "volume pv-db of pod 1 is not known") {
+			if err := w.unstageUnused(); err == nil || !strings.Contains(err.Error(), "volume pv-db of pod 1 is not known") {
 				t.Errorf("unstaging is %v", err)
 			}
 			if on, _ := w.table.Mounted(m.Path); !on || slices.Contains(w.driver.Ops(), "NodeUnstageVolume") {
 				t.Errorf("the volume is mounted: %v, calls were %v", on, w.driver.Ops())
 			}
 			write(t, record, string(before)) // somebody mended it
-			if err := w.p.unstageUnused(t.Context()); err != nil {
+			if err := w.unstageUnused(); err != nil {
 				t.Errorf("unstaging with all records: %v", err)
 			}
 			if calls := w.driver.Calls(); calls[len(calls)-1].Op != "NodeUnstageVolume" || calls[len(calls)-1].Volume != "handle-log" {
 				t.Errorf("the last call is %+v, want log unstaged", calls[len(calls)-1])
 			}
 			w.tearDown("1")
-			if err := w.p.unstageUnused(t.Context()); err != nil {
+			if err := w.unstageUnused(); err != nil {
 				t.Errorf("unstaging at the end: %v", err)
 			}
 			w.nothingLeft()

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	csiapi "github.com/container-storage-interface/spec/lib/go/csi"
 	"k8s.io/apimachinery/pkg/types"
@@ -184,109 +183,4 @@ func (p *Provider) removeUnknown(v published) error {
 		return fmt.Errorf("volume %s of pod %s: %s is mounted and has no %s, so that the driver that has it is not known: undo it", v.spec, v.uid, target, recordFile)
 	}
 	return p.removeTarget(target)
-}
-
-const (
-	// Volumes that could not be unstaged are tried again after sweepPause, twice as long
-	// each time, up to lastSweepPause.
-	sweepPause     = time.Second
-	lastSweepPause = 2 * time.Minute
-)
-
-// sweep has volumes unstaged that no pod uses, until ctx ends.
-func (p *Provider) sweep(ctx context.Context) {
-	again := time.NewTimer(0)
-	defer again.Stop()
-	pause, told := sweepPause, ""
-	for {
-		select {
-		case <-p.wake: // a pod has gone, or a driver has come
-			pause = sweepPause
-		case <-again.C: // something failed before
-		case <-ctx.Done():
-			return
-		}
-		again.Stop()
-		err := p.unstageUnused(ctx)
-		if err == nil {
-			told = ""
-			continue
-		}
-		if text := err.Error(); text != told && ctx.Err() == nil {
-			p.log.Warn("volumes that no pod uses are not unstaged, it is tried again", "in", pause, "err", err)
-			told = text
-		}
-		again.Reset(pause)
-		pause = min(2*pause, lastSweepPause)
-	}
-}
-
-// unstageUnused unstages all volumes that no pod uses, at the same time.
-func (p *Provider) unstageUnused(ctx context.Context) error {
-	if err := p.unreadable(); err != nil {
-		return err
-	}
-	ids := p.volumes.unused()
-	errs := make([]error, len(ids))
-	var each sync.WaitGroup
-	for i, id := range ids {
-		each.Go(func() { errs[i] = p.unstage(ctx, id) })
-	}
-	each.Wait()
-	return errors.Join(errs...)
-}
-
-// unstage undoes the staging of a volume, unless a pod came for it.
-func (p *Provider) unstage(ctx context.Context, id volumeID) error {
-	s := p.volumes.get(id)
-	if s == nil {
-		return nil
-	}
-	unlock, err := s.lock(ctx)
-	if err != nil {
-		return fmt.Errorf("volume %s: %w", id, err)
-	}
-	defer unlock()
-	block, spec, unused := p.volumes.staging(s)
-	if !unused {
-		return nil
-	}
-	if err := p.unstageCall(ctx, id, block, spec); err != nil {
-		return err
-	}
-	s.staged = false
-	p.volumes.forget(id)
-	p.cfg.InUseChanged()
-	return nil
-}
-
-func (p *Provider) unstageCall(ctx context.Context, id volumeID, block bool, spec string) error {
-	place, dir := p.paths.staging(id), filepath.Dir(p.paths.staging(id))
-	if block {
-		place, dir = p.paths.blockStaging(spec), p.paths.blockData(spec)
-	}
-	if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
-		return p.removeStaging(id, block, spec) // it was never staged
-	}
-	d, err := p.drivers.get(id.driver)
-	if err != nil {
-		return fmt.Errorf("volume %s: %w", id, err)
-	}
-	if d.can.stage {
-		err = d.call(ctx, "NodeUnstageVolume", id.handle, func(ctx context.Context, c csiapi.NodeClient) error {
-			_, err := c.NodeUnstageVolume(ctx, &csiapi.NodeUnstageVolumeRequest{VolumeId: id.handle, StagingTargetPath: place})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	on, err := p.host.mounted(place)
-	switch {
-	case err != nil:
-		return err
-	case on:
-		return fmt.Errorf("volume %s: %s is still mounted after the driver said that it is not staged", id, place)
-	}
-	return p.removeStaging(id, block, spec)
 }

@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -251,6 +252,22 @@ func (w *world) tearDown(uid types.UID) {
 	if err := w.p.TearDown(w.t.Context(), uid); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// idle waits until the driver has noticed that nobody waits for it any more.
+func (w *world) idle() {
+	w.t.Helper()
+	eventually(w.t, "the end of calls", func() bool { return len(w.driver.Busy()) == 0 })
+}
+
+// unstageUnused does once what Run does again and again.
+func (w *world) unstageUnused() error {
+	w.t.Helper()
+	ids, err := w.p.unused()
+	for _, id := range ids {
+		err = errors.Join(err, w.p.unstage(w.t.Context(), id))
+	}
+	return err
 }
 
 // nothingLeft waits until all is unstaged, and nothing is mounted and no record is left.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -157,6 +158,14 @@ func (d *Driver) Ops() []string {
 		out = append(out, c.Op)
 	}
 	return out
+}
+
+// Busy returns the volumes about which a call is going on, by method. One that the caller
+// gave up goes on until the driver has noticed.
+func (d *Driver) Busy() map[string]string {
+	d.node.mu.Lock()
+	defer d.node.mu.Unlock()
+	return maps.Clone(d.node.busy)
 }
 
 // Misuse returns what an agent did that CSI forbids: calls about one volume at the same
