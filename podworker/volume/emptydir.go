@@ -74,6 +74,9 @@ func (m *Manager) emptyDir(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 	if p.memory, err = mediumOf(pod, source, m.cfg.Allocatable); err != nil {
 		return Mounted{}, err
 	}
+	if p.memory.kind == inTmpfs && source.Mode == nil {
+		p.mode |= fs.ModeSticky // the kubelet leaves the root of a tmpfs as the kernel makes it
+	}
 	if err := m.makePlace(ctx, p); err != nil {
 		return Mounted{}, err
 	}

@@ -68,9 +68,9 @@ func TestKernelEmptyDirModes(t *testing.T) {
 		mode fs.FileMode
 	}{
 		{"disk", medium("", nil), 0, 0o777},
-		{"memory", medium("Memory", nil), 0, 0o777},
+		{"memory", medium("Memory", nil), 0, 0o777 | fs.ModeSticky},
 		{"disk of a group", medium("", nil), 1234, 0o777 | fs.ModeSetgid},
-		{"memory of a group", medium("Memory", nil), 1234, 0o777 | fs.ModeSetgid},
+		{"memory of a group", medium("Memory", nil), 1234, 0o777 | fs.ModeSetgid | fs.ModeSticky},
 		{"mode", medium("", new(int32(0o1700))), 0, 0o700 | fs.ModeSticky},
 		{"mode of a group", medium("", new(int32(0o700))), 1234, 0o770 | fs.ModeSetgid},
 	}
