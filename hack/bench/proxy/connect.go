@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -64,23 +65,25 @@ func accept(listener int) {
 }
 
 // ask connects from the namespace of the calling thread and returns the address that
-// answered.
+// answered. It polls, since the kernel rounds timeouts of sockets up to its ticks, which
+// are as long as what is measured here.
 func ask(to netip.AddrPort, patience time.Duration) (netip.Addr, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	deadline := time.Now().Add(patience)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	defer unix.Close(fd)
-	limit := unix.NsecToTimeval(patience.Nanoseconds())
-	err = errors.Join(
-		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &limit),
-		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit),
-		// Close at once: sockets that wait would use up the ports.
-		unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}))
-	if err != nil {
+	// Close at once: sockets that wait would use up the ports.
+	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}); err != nil {
 		return netip.Addr{}, err
 	}
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()})
+	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
+		return netip.Addr{}, err
+	}
+	// The answer comes after the connection: waiting for it is waiting for both.
+	if err := await(fd, deadline); err != nil {
 		return netip.Addr{}, err
 	}
 	var b [4]byte
@@ -92,4 +95,22 @@ func ask(to netip.AddrPort, patience time.Duration) (netip.Addr, error) {
 		return netip.Addr{}, net.ErrClosed
 	}
 	return netip.AddrFrom4(b), nil
+}
+
+// await waits until fd has something to read, an error included.
+func await(fd int, deadline time.Time) error {
+	for {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+		limit := unix.NsecToTimespec(left.Nanoseconds())
+		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &limit, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if n > 0 {
+			return nil
+		}
+	}
 }
