@@ -75,7 +75,7 @@ func (m *Manager) emptyDir(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 		return Mounted{}, err
 	}
 	if p.memory.kind == inTmpfs && source.Mode == nil {
-		p.mode |= fs.ModeSticky // the kubelet leaves the root of a tmpfs as the kernel makes it
+		p.mode |= fs.ModeSticky // as the kernel makes the root of a tmpfs, which the kubelet leaves so
 	}
 	if err := m.makePlace(ctx, p); err != nil {
 		return Mounted{}, err

@@ -124,11 +124,15 @@ func TestKernelFileModesAndOwners(t *testing.T) {
 		if diff := cmp.Diff(tt.want, describe(t, dir)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)
 		}
+		mode := fs.ModeDir | 0o777
+		if tt.v.ConfigMap == nil {
+			mode |= fs.ModeSticky // as the kernel makes the root of a tmpfs
+		}
 		if sc := p.Spec.SecurityContext; sc != nil && sc.FSGroup != nil {
-			modeAndGroup(t, dir, fs.ModeDir|fs.ModeSetgid|0o777, uint32(*sc.FSGroup))
+			modeAndGroup(t, dir, mode|fs.ModeSetgid, uint32(*sc.FSGroup))
 			modeAndGroup(t, dir+"/..data/.", fs.ModeDir|fs.ModeSetgid|0o755, uint32(*sc.FSGroup))
 		} else {
-			modeAndGroup(t, dir, fs.ModeDir|0o777, 0)
+			modeAndGroup(t, dir, mode, 0)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ func (m *Manager) showFiles(ctx context.Context, pod *corev1.Pod, v *corev1.Volu
 func placeOf(pod *corev1.Pod, v *corev1.Volume, allocatable corev1.ResourceList) *place {
 	p := &place{uid: pod.UID, name: v.Name, mark: wrappedPrefix + v.Name, mode: emptyDirMode, group: fsGroup(pod)}
 	if p.group != nil {
-		p.mode |= setGroupID | readerBits
+		p.mode |= fs.ModeSetgid | readerBits
 	}
 	switch {
 	case v.ConfigMap != nil:
@@ -69,6 +70,7 @@ func placeOf(pod *corev1.Pod, v *corev1.Volume, allocatable corev1.ResourceList)
 		p.plugin = projectedPlugin
 	}
 	p.memory = memory{kind: inTmpfs, size: memorySize(pod, nil, allocatable)}
+	p.mode |= fs.ModeSticky
 	return p
 }
 
