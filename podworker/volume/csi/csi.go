@@ -46,6 +46,9 @@ type Config struct {
 	InUseChanged func()
 	// Timeout bounds each call to a driver; 0: two minutes.
 	Timeout time.Duration
+	// OnCall is told of each call to a driver, by many goroutines, and must not block: for
+	// metrics. nil: nobody is told.
+	OnCall func(Call)
 	// Log gets what no error reports; nil discards.
 	Log *slog.Logger
 }
@@ -106,6 +109,9 @@ func newWith(cfg Config, h host) (*Provider, error) {
 	if cfg.InUseChanged == nil {
 		cfg.InUseChanged = func() {}
 	}
+	if cfg.OnCall == nil {
+		cfg.OnCall = func(Call) {}
+	}
 	log := cfg.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -143,7 +149,7 @@ func (p *Provider) Register(ctx context.Context, name, endpoint string, versions
 	case !supported(versions):
 		return fmt.Errorf("register driver %s: it speaks versions [%s] of CSI, want a version 1", name, strings.Join(versions, ", "))
 	}
-	d := &driver{name: name, endpoint: endpoint, timeout: p.cfg.Timeout}
+	d := &driver{name: name, endpoint: endpoint, timeout: p.cfg.Timeout, onCall: p.cfg.OnCall}
 	if err := d.introduce(ctx); err != nil {
 		return fmt.Errorf("register driver %s: %w", name, err)
 	}

@@ -31,8 +31,19 @@ type driver struct {
 	name     string
 	endpoint string
 	timeout  time.Duration
+	onCall   func(Call)
 	can      capabilities
 	node     nodeInfo
+}
+
+// Call is one to a driver that has ended.
+type Call struct {
+	// Op is the method of CSI, such as NodePublishVolume, and Driver is whom it was made to.
+	Op, Driver string
+	// Took is how long it took.
+	Took time.Duration
+	// Err is what it failed with, a status of gRPC; nil: it did not.
+	Err error
 }
 
 // nodeInfo is what a driver calls this node.
@@ -99,7 +110,10 @@ func (d *driver) call(ctx context.Context, op, handle string, do func(ctx contex
 	defer conn.Close()
 	bounded, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	if err := do(bounded, csiapi.NewNodeClient(conn)); err != nil {
+	began := time.Now()
+	err = do(bounded, csiapi.NewNodeClient(conn))
+	d.onCall(Call{Op: op, Driver: d.name, Took: time.Since(began), Err: err})
+	if err != nil {
 		return failed(err)
 	}
 	return nil

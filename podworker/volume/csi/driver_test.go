@@ -351,3 +351,24 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsAreTold has each call told with how it ended.
+func TestCallsAreTold(t *testing.T) {
+	w := newWorld(t)
+	var calls []string
+	w.startProvider(Config{OnCall: func(c Call) {
+		calls = append(calls, fmt.Sprintf("%s %s %s %v", c.Op, c.Driver, status.Code(c.Err), c.Took > 0))
+	}})
+	w.register()
+	w.driver.Inject("NodePublishVolume", csitest.Fail(codes.NotFound, "no"), 1)
+	w.setUpFails(inline("1"))
+	w.setUp(inline("1"))
+	const driver = csitest.DefaultName
+	want := []string{
+		"NodeGetInfo " + driver + " OK true", "NodeGetCapabilities " + driver + " OK true",
+		"NodePublishVolume " + driver + " NotFound true", "NodePublishVolume " + driver + " OK true",
+	}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}

@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -188,6 +189,40 @@ func TestNodeMadeAnew(t *testing.T) {
 		synctest.Wait()
 		if _, err := s.csiNodes.Get(t.Context(), "node-a", metav1.GetOptions{}); err != nil {
 			t.Errorf("a CSINode that was deleted: %v", err)
+		}
+	})
+}
+
+// FuzzNodePatch feeds what a Node may say and what a driver may: a patch is one object,
+// with what the driver calls the node.
+func FuzzNodePatch(f *testing.F) {
+	f.Add(`{"nfs.example":"x"}`, "zone", "b")
+	f.Add(`[]`, "", "\xff")
+	f.Add(`{"disk.example":{}}`, "a\x00b", `"`)
+	f.Fuzz(func(t *testing.T, annotation, key, value string) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{nodeIDs: annotation}, ResourceVersion: "7"}}
+		raw, err := nodePatch(node, map[string]*nodeInfo{"disk.example": {id: "disk-1", topology: map[string]string{key: value}}})
+		if err != nil || raw == nil {
+			t.Fatalf("%q (%v)", raw, err)
+		}
+		var patch struct {
+			Metadata struct {
+				Annotations map[string]string
+				Labels      map[string]string
+			}
+		}
+		if err := json.Unmarshal(raw, &patch); err != nil {
+			t.Fatal(err)
+		}
+		ids := map[string]string{"disk.example": "disk-1"}
+		if text, ok := patch.Metadata.Annotations[nodeIDs]; ok {
+			clear(ids)
+			if err := json.Unmarshal([]byte(text), &ids); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ids["disk.example"] != "disk-1" || len(patch.Metadata.Labels) != 1 {
+			t.Errorf("patch is %s", raw)
 		}
 	})
 }
