@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -42,18 +43,29 @@ func (f *configFile) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(recheck)
 	defer tick.Stop()
-	for {
-		if err := f.check(); err != nil {
-			return err
+	for concerned := true; ; {
+		if concerned {
+			if err := f.check(); err != nil {
+				return err
+			}
 		}
+		concerned = true
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-hints.Events:
+		case event := <-hints.Events:
+			concerned = f.concerns(event.Name)
 		case <-hints.Errors:
 		case <-tick.C: // whatever was missed
 		}
 	}
+}
+
+// concerns reports whether an event of the directory is about the file, or about a link
+// that those of a ConfigMap are behind: it may be one in which logs are written.
+func (f *configFile) concerns(name string) bool {
+	name = filepath.Base(name)
+	return name == filepath.Base(f.path) || strings.HasPrefix(name, "..")
 }
 
 // check returns an error if the file says something else than was loaded.

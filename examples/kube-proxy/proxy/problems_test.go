@@ -117,6 +117,17 @@ func TestChangedConfigurationFileEndsTheProxy(t *testing.T) {
 	}
 }
 
+func TestConfigurationFileIsNotItsNeighbours(t *testing.T) {
+	f := &configFile{path: "/etc/kubernetes/kube-proxy.yaml"}
+	for name, want := range map[string]bool{
+		"/etc/kubernetes/kube-proxy.yaml": true, "/etc/kubernetes/..data": true, "/etc/kubernetes/proxy.log": false,
+	} {
+		if got := f.concerns(name); got != want {
+			t.Errorf("%s concerns it: %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestAnswersNodePorts(t *testing.T) {
 	addrs := func(text ...string) []netip.Addr {
 		out := []netip.Addr{}

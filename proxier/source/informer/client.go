@@ -37,6 +37,9 @@ func newClients(config *rest.Config) (clients, error) {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
 	config.WarningHandlerWithContext = rest.NoWarnings{}
+	// To compress a list takes the server longer than to send it. The stream of a first
+	// state, which a list stands in for, is not compressed either.
+	config.DisableCompression = true
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return clients{}, fmt.Errorf("make a client of %s: %w", config.Host, err)
