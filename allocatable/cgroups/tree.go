@@ -188,26 +188,6 @@ func isElement(uid types.UID) bool {
 	return uid != "" && !strings.ContainsAny(string(uid), "/\x00")
 }
 
-// StarvePod gives a pod as little CPU as can be, until it is removed: for one that is
-// gone but whose volumes are still in use.
-func (t *Tree) StarvePod(ctx context.Context, uid types.UID) error {
-	return t.each(ctx, func(m *Mount) error {
-		if !m.has("cpu") {
-			return nil
-		}
-		only := Mount{Path: m.Path, V2: m.V2, Controllers: []string{"cpu"}}
-		for _, group := range t.places(uid) {
-			if !exists(m.dir(group)) {
-				continue
-			}
-			if err := only.ensure(group, Limits{CPUShares: minShares}); err != nil {
-				return fmt.Errorf("starve control group %s: %w", group, err)
-			}
-		}
-		return nil
-	})
-}
-
 // places returns where the group of a pod can be: its class is not known any more.
 func (t *Tree) places(uid types.UID) []string {
 	var out []string
