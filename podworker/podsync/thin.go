@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -29,11 +30,7 @@ func (s *Syncer) Thin(ctx context.Context, containers []*runtimeapi.Container, e
 	if limits.Dead == 0 {
 		return nil, nil
 	}
-	all := corpses(containers, time.Now().Add(-limits.DeadAge))
-	for i := range all {
-		uid := all[i].pod.UID
-		all[i].ended = ended(uid) && (s.cfg.Parts.Acknowledged == nil || s.cfg.Parts.Acknowledged(uid))
-	}
+	all := s.corpses(containers, time.Now().Add(-limits.DeadAge), ended)
 	keep, surplus := thin(all, max(limits.Dead, 0), max(limits.DeadPerContainer, 1))
 	s.keepDead.Store(int64(keep))
 	crowded := map[types.UID]bool{}
@@ -48,6 +45,31 @@ func (s *Syncer) Thin(ctx context.Context, containers []*runtimeapi.Container, e
 	return slices.Sorted(maps.Keys(crowded)), errors.Join(errs...)
 }
 
+// RemoveDead removes at once, as when the disk is full, every dead container that nobody
+// needs: all of pods that have ended, see [Syncer.Thin], and all but the newest of each
+// container of others.
+func (s *Syncer) RemoveDead(ctx context.Context, ended func(types.UID) bool) error {
+	list, err := s.runtime.ListContainers(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	sandboxes, err := s.runtime.ListPodSandbox(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	own := map[string]bool{}
+	for _, sb := range sandboxes {
+		own[sb.GetId()] = s.cfg.TakeOver || Owner(sb) == s.cfg.Node.Instance
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(c *runtimeapi.Container) bool { return !own[c.GetPodSandboxId()] })
+	_, surplus := thin(s.corpses(list, time.Now(), ended), 0, 1)
+	var errs []error
+	for _, c := range surplus {
+		errs = append(errs, s.removeContainer(ctx, s.cfg.Node.LogDir(&c.pod), c.Dead))
+	}
+	return errors.Join(errs...)
+}
+
 // corpse is a dead container on the node.
 type corpse struct {
 	Dead
@@ -56,6 +78,17 @@ type corpse struct {
 	ended   bool
 	// rank counts the newer dead runs of the same container.
 	rank int
+}
+
+// corpses returns the dead containers that were made before a time, the newest first, and
+// whether their pods have ended and everybody knows it.
+func (s *Syncer) corpses(containers []*runtimeapi.Container, before time.Time, ended func(types.UID) bool) []corpse {
+	all := corpses(containers, before)
+	for i := range all {
+		uid := all[i].pod.UID
+		all[i].ended = ended(uid) && (s.cfg.Parts.Acknowledged == nil || s.cfg.Parts.Acknowledged(uid))
+	}
+	return all
 }
 
 // corpses returns the dead containers of pods that were made before a time, the newest

@@ -79,6 +79,13 @@ func TestThinNode(t *testing.T) {
 		if got := m.dead("job"); got != 1 {
 			t.Errorf("%d dead containers of the job whose end is known, want one: with that of the other pod there are two", got)
 		}
+		pass(time.Minute)
+		if err := a.syncer.RemoveDead(t.Context(), func(uid types.UID) bool { return uid == job.UID }); err != nil {
+			t.Fatal(err)
+		}
+		if crasher, jobs := m.dead("crasher"), m.dead("job"); crasher != 1 || jobs != 0 {
+			t.Errorf("%d dead containers of the crasher and %d of the job, want only the last of the one that lives", crasher, jobs)
+		}
 		pass(5 * time.Minute)
 		if now := a.status(newPod("crasher")).ContainerStatuses[0].RestartCount; now <= restarts {
 			t.Errorf("restarts went from %d to %d, want more", restarts, now)
