@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,10 @@ type Config struct {
 	// Dialer opens a connection to the socket at path; nil means a unix socket.
 	// It lets a test reach a runtime inside its own process.
 	Dialer func(ctx context.Context, path string) (net.Conn, error)
+	// Called is told of each call that has ended: the method of CRI, as in
+	// "RunPodSandbox", how long it took and its error. It is called by many goroutines
+	// and must not block; nil: nobody is told. Streams are not told of.
+	Called func(method string, took time.Duration, err error)
 }
 
 func (cfg Config) validate() error {
@@ -131,6 +136,7 @@ func newClient(endpoint string, cfg Config) (*Client, error) {
 		// A node agent calls every second; an idle timer would only add a state.
 		grpc.WithIdleTimeout(0),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithUnaryInterceptor(cfg.observe),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("runtime: prepare connection to %s: %w", endpoint, err)
@@ -142,6 +148,17 @@ func newClient(endpoint string, cfg Config) (*Client, error) {
 		runtime:  runtimeapi.NewRuntimeServiceClient(conn),
 		images:   runtimeapi.NewImageServiceClient(conn),
 	}, nil
+}
+
+// observe makes a call and tells of it.
+func (c Config) observe(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error { //nolint:revive // the arguments are gRPC's
+	if c.Called == nil {
+		return invoke(ctx, method, req, reply, conn, opts...)
+	}
+	began := time.Now()
+	err := invoke(ctx, method, req, reply, conn, opts...)
+	c.Called(method[strings.LastIndexByte(method, '/')+1:], time.Since(began), err)
+	return err
 }
 
 // Endpoint returns the address of the runtime, always with the scheme unix.
