@@ -6,6 +6,7 @@
 //	life -journal /out/journal          appends a line per event to a file
 //	life -count 10000                   prints so many numbered lines, then goes on
 //	life -print-env -read /etc/hosts    prints what it sees, then goes on
+//	life list /etc                      prints a line per file: mode, owner, group, content
 //	life get http://10.96.0.10 30       prints the answers to 30 requests and ends
 //
 // Everything it prints starts with the name of the event.
@@ -20,6 +21,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,6 +43,9 @@ type life struct {
 func main() {
 	if len(os.Args) == 4 && os.Args[1] == "get" {
 		os.Exit(getAll(os.Args[2], os.Args[3]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == "list" {
+		os.Exit(list(os.Args[2]))
 	}
 	var l life
 	flag.DurationVar(&l.duration, "for", 0, "how long to live; 0 means until a signal")
@@ -119,6 +124,45 @@ func (l life) tell(event, text string) {
 	}
 	defer file.Close()
 	fmt.Fprintf(file, "%s %s %s\n", time.Now().UTC().Format(time.RFC3339Nano), event, text)
+}
+
+// list prints what is below a folder, through links, without names that begin with two
+// dots.
+func list(folder string) int {
+	info, err := os.Stat(folder)
+	if err != nil {
+		fmt.Println("error", err)
+		return 1
+	}
+	owner, _ := info.Sys().(*syscall.Stat_t)
+	fmt.Println(info.Mode(), owner.Uid, owner.Gid, folder, content(folder, info))
+	if !info.IsDir() {
+		return 0
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		fmt.Println("error", err)
+		return 1
+	}
+	code := 0
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "..") {
+			code = max(code, list(filepath.Join(folder, e.Name())))
+		}
+	}
+	return code
+}
+
+// content returns the beginning of a small file.
+func content(file string, info os.FileInfo) string {
+	if !info.Mode().IsRegular() {
+		return ""
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return strconv.Quote(string(data[:min(len(data), 200)]))
 }
 
 // getAll sends count requests, each with a connection of its own, and prints the
