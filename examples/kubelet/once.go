@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/config"
@@ -25,8 +24,8 @@ type exitError int32
 
 func (e exitError) Error() string { return fmt.Sprintf("the pod ended with exit code %d", int32(e)) }
 
-// readPod reads the manifest of a pod; - is the standard input.
-func readPod(path, nodeName string, warn io.Writer) (*corev1.Pod, error) {
+// readPod reads the manifest of a pod, and the objects beside it; - is the standard input.
+func readPod(path, nodeName string, warn io.Writer) (staticpods.Manifest, error) {
 	var data []byte
 	var err error
 	if path == "-" {
@@ -35,21 +34,24 @@ func readPod(path, nodeName string, warn io.Writer) (*corev1.Pod, error) {
 		data, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read pod: %w", err)
+		return staticpods.Manifest{}, fmt.Errorf("read pod: %w", err)
 	}
 	m, err := staticpods.Decode(data, nodeName)
 	if err != nil {
-		return nil, fmt.Errorf("read pod %s:\n%w", path, err)
+		return staticpods.Manifest{}, fmt.Errorf("read pod %s:\n%w", path, err)
 	}
 	for _, w := range m.Warnings {
 		fmt.Fprintf(warn, "%s: warning: %s\n", path, w)
 	}
-	return m.Pod, nil
+	if m.Pod == nil {
+		return staticpods.Manifest{}, fmt.Errorf("read pod %s: it holds no pod", path)
+	}
+	return m, nil
 }
 
 // preview prints what a node would do for the pod of a manifest, and does nothing.
 func preview(ctx context.Context, cfg node.Config, path string, stdout, stderr io.Writer) error {
-	pod, err := readPod(path, cfg.Name, stderr)
+	m, err := readPod(path, cfg.Name, stderr)
 	if err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func preview(ctx context.Context, cfg node.Config, path string, stdout, stderr i
 	if err != nil {
 		return err
 	}
-	actions, err := n.Plan(ctx, pod)
+	actions, err := n.Plan(ctx, m.Pod)
 	if err != nil {
 		return err
 	}
@@ -134,7 +136,7 @@ func runOnce(args []string, stdout, stderr io.Writer) (err error) {
 	if o.endpoint != "" {
 		k.ContainerRuntimeEndpoint = o.endpoint
 	}
-	pod, err := readPod(o.pod, o.hostname, stderr)
+	m, err := readPod(o.pod, o.hostname, stderr)
 	if err != nil {
 		return err
 	}
@@ -146,7 +148,7 @@ func runOnce(args []string, stdout, stderr io.Writer) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	code, err := node.RunOnce(ctx, node.Config{Kubelet: k, Name: o.hostname, Root: filepath.Join(root, "root"), Log: log}, pod, stdout)
+	code, err := node.RunOnce(ctx, node.Config{Kubelet: k, Name: o.hostname, Root: filepath.Join(root, "root"), Log: log}, m, stdout)
 	if err != nil {
 		return fmt.Errorf("%w; what is left of it is in %s", err, root)
 	}

@@ -18,17 +18,21 @@ import (
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
-// RunOnce runs one pod to its end on the runtime of a configuration, writes the output
-// of its containers to out, removes all that the pod left, and returns its exit code:
-// that of the first of its containers that did not end with 0. Other pods on the runtime
-// are left alone, whoever made them. A pod that would always be restarted is not.
+// RunOnce runs the pod of a manifest, with the objects beside it, to its end on the runtime
+// of a configuration, writes the output of its containers to out, removes all that the pod
+// left, and returns its exit code: that of the first of its containers that did not end
+// with 0. Other pods on the runtime are left alone, whoever made them. A pod that would
+// always be restarted is not.
 //
 // A pod that did not run, or whose end nobody knows, is an error. If ctx ends first the
 // pod is stopped within its grace period, and the error is that of ctx. cfg.Root should
 // be a directory of its own.
-func RunOnce(ctx context.Context, cfg Config, pod *corev1.Pod, out io.Writer) (exitCode int32, err error) {
-	pod = once(pod)
-	life := &single{pod: pod, changed: make(chan struct{}, 1)}
+func RunOnce(ctx context.Context, cfg Config, m staticpods.Manifest, out io.Writer) (exitCode int32, err error) {
+	if m.Pod == nil {
+		return 0, errors.New("the manifest holds no pod")
+	}
+	pod := once(m.Pod)
+	life := &single{pod: pod, manifest: m, changed: make(chan struct{}, 1)}
 	cfg.TakeOver, cfg.Client, cfg.Heartbeat = false, nil, nil
 	cfg.Source = func(AdoptUID) (Source, error) { return life, nil }
 	n, err := New(cfg)
@@ -68,8 +72,10 @@ func once(pod *corev1.Pod) *corev1.Pod {
 
 // single is the source of one pod.
 type single struct {
-	pod     *corev1.Pod
-	changed chan struct{}
+	pod *corev1.Pod
+	// manifest has the objects beside it.
+	manifest staticpods.Manifest
+	changed  chan struct{}
 
 	mu      sync.Mutex // guards the fields below
 	removed bool
@@ -78,7 +84,7 @@ type single struct {
 
 // Run implements Source.
 func (s *single) Run(ctx context.Context, set func(staticpods.Set)) error {
-	set(staticpods.Set{Pods: []*corev1.Pod{s.pod}})
+	set(staticpods.Set{Pods: []*corev1.Pod{s.pod}, ConfigMaps: s.manifest.ConfigMaps, Secrets: s.manifest.Secrets})
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {

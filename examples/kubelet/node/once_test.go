@@ -22,6 +22,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
+	"github.com/nodekit-go/nodekit/staticpods"
 )
 
 // onceConfig is that of a node for one pod on the machine.
@@ -82,7 +83,7 @@ func TestRunOnceEndsWithThePod(t *testing.T) {
 				Exit: &runtimetest.Exit{After: 3 * time.Second, Code: code},
 			})
 			var out safeBuffer
-			got, err := node.RunOnce(t.Context(), m.onceConfig(), onceJob(), &out)
+			got, err := node.RunOnce(t.Context(), m.onceConfig(), staticpods.Manifest{Pod: onceJob()}, &out)
 			if err != nil || got != code {
 				t.Errorf("RunOnce returned %d, %v, want %d", got, err, code)
 			}
@@ -106,7 +107,7 @@ func TestRunOnceStopsWithItsUser(t *testing.T) {
 		t := m.t
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, err := node.RunOnce(ctx, m.onceConfig(), newPod("job"), io.Discard)
+		_, err := node.RunOnce(ctx, m.onceConfig(), staticpods.Manifest{Pod: newPod("job")}, io.Discard)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("RunOnce returned %v", err)
 		}
@@ -123,7 +124,7 @@ func TestRunOnceSaysWhyAPodDidNotRun(t *testing.T) {
 		bad.Spec.Volumes = []corev1.Volume{{Name: "disk", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"},
 		}}}
-		_, err := node.RunOnce(t.Context(), m.onceConfig(), bad, io.Discard)
+		_, err := node.RunOnce(t.Context(), m.onceConfig(), staticpods.Manifest{Pod: bad}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "persistentVolumeClaim") {
 			t.Errorf("RunOnce returned %v, want the field", err)
 		}
