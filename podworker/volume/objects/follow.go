@@ -22,7 +22,7 @@ const (
 // readTimeout bounds one list. A watch is asked to end after a time between
 // watchTimeout and its double, as by client-go's reflectors.
 const (
-	readTimeout  = 30 * time.Second
+	readTimeout  = 10 * time.Second
 	watchTimeout = 5 * time.Minute
 )
 
