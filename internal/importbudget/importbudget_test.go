@@ -48,7 +48,6 @@ var rules = Rules{
 		"podworker/userns":              4,
 		"podworker/volume":              70,
 		"podworker/volume/atomicwriter": 0,
-		"podworker/volume/atomicwriter": 0,
 		"podworker/volume/csi":          180,
 		"podworker/volume/csi/csitest":  118,
 		"podworker/volume/tokens":       66,
