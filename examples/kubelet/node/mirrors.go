@@ -43,8 +43,15 @@ func (n *Node) uid(ctx context.Context) (types.UID, error) {
 
 // registered is told that there is a Node, or another one than before.
 func (n *Node) registered() {
-	if a := n.agent.get(); a != nil && a.cluster != nil {
+	a := n.agent.get()
+	if a == nil {
+		return
+	}
+	if a.cluster != nil {
 		a.cluster.mirrors.Wake()
+	}
+	if a.volumes.storage != nil {
+		a.volumes.storage.Registered() // its CSINode has gone with the Node of before
 	}
 }
 
