@@ -76,7 +76,7 @@ func volumesPod(name string, host corev1.Volume) *corev1.Pod {
 func fromInside(name, value string) []string {
 	return []string{
 		"drwxr-xr-x 0 0 /v",
-		"dgrwxrwxrwx 0 4242 /v/all",
+		"dgtrwxrwxrwx 0 4242 /v/all",
 		`-rw-r--r-- 0 4242 /v/all/conf "` + value + `"`,
 		`-rw-r--r-- 0 4242 /v/all/password "s3cret"`,
 		"dgrwxr-xr-x 0 4242 /v/all/uid-of",
@@ -86,14 +86,14 @@ func fromInside(name, value string) []string {
 		`-r--r----- 0 4242 /v/conf/a/b "down"`,
 		`-rw-r--r-- 0 4242 /v/conf/app.ini "` + value + `"`,
 		"dgrwxrwxrwx 0 4242 /v/disk",
-		"dgrwxrwxrwx 0 4242 /v/facts",
+		"dgtrwxrwxrwx 0 4242 /v/facts",
 		`-rw-r--r-- 0 4242 /v/facts/labels "app=\"shop\"\ntier=\"back\""`,
 		`-rw-r--r-- 0 4242 /v/facts/name "` + podName(name) + `"`,
 		"drwxr-xr-x 0 0 /v/input",
 		`-rw-r--r-- 0 0 /v/input/greeting "hello"`,
-		"dgrwxrwxrwx 0 4242 /v/key",
+		"dgtrwxrwxrwx 0 4242 /v/key",
 		`-r--r----- 0 4242 /v/key/password "s3cret"`,
-		"dgrwxrwxrwx 0 4242 /v/memory",
+		"dgtrwxrwxrwx 0 4242 /v/memory",
 	}
 }
 
