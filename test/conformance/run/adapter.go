@@ -3,58 +3,39 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"time"
 
 	"sigs.k8s.io/yaml"
 )
 
-// What follows answers the suite in our kubelet's place, which shows its pods on a unix
-// socket instead of the read-only port, and its configuration nowhere. Each part goes
-// when the kubelet has what it replaces.
+// What follows answers the suite in our kubelet's place, which has no server for the API
+// server yet. Each part goes when the kubelet has what it replaces.
 
-// Ports of the kubelet, by https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/.
-const (
-	readOnlyPort = "127.0.0.1:10255"
-	securePort   = "127.0.0.1:10250"
-)
+// securePort is where the API server asks a kubelet, at the node's address; see
+// https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/.
+const securePort = "0.0.0.0:10250"
 
-// surface answers for our kubelet what the suite asks at its ports: for pods, which it
-// passes on to the kubelet's socket, and for its configuration.
-type surface struct {
-	plain, secure *httptest.Server
-}
+// surface answers for our kubelet what the API server asks at its port: for its
+// configuration, and for logs.
+type surface struct{ *httptest.Server }
 
 // listenFunc listens where the kubelet runs.
 type listenFunc func(ctx context.Context, network, address string) (net.Listener, error)
 
-// serveSurface serves until close is called. socket is the kubelet's, config the file
-// with its configuration, which is read for each request.
-func serveSurface(ctx context.Context, listen listenFunc, socket string, config func() string) (*surface, error) {
-	plain, err := listen(ctx, "tcp", readOnlyPort)
-	if err != nil {
-		return nil, fmt.Errorf("serve our kubelet's pods: %w", err)
-	}
+// serveSurface serves until it is closed. config is the file with the kubelet's
+// configuration, which is read for each request, logs are those of its pods.
+func serveSurface(ctx context.Context, listen listenFunc, logs podLogs, config func() string) (*surface, error) {
 	secure, err := listen(ctx, "tcp", securePort)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("serve our kubelet's configuration: %w", err), plain.Close())
-	}
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "kubelet"})
-	proxy.Transport = &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
+		return nil, fmt.Errorf("serve our kubelet's configuration: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /pods", proxy)
+	mux.Handle("GET /containerLogs/{namespace}/{pod}/{container}", logs)
 	mux.HandleFunc("GET /configz", func(w http.ResponseWriter, _ *http.Request) {
 		text, err := configz(config())
 		if err != nil {
@@ -64,12 +45,8 @@ func serveSurface(ctx context.Context, listen listenFunc, socket string, config 
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(text)
 	})
-	s := &surface{
-		plain:  &httptest.Server{Listener: plain, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}},
-		secure: &httptest.Server{Listener: secure, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}},
-	}
-	s.plain.Start()
-	s.secure.StartTLS()
+	s := &surface{&httptest.Server{Listener: secure, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}}
+	s.StartTLS()
 	return s, nil
 }
 
@@ -84,9 +61,4 @@ func configz(file string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	return json.Marshal(map[string]any{"kubeletconfig": config})
-}
-
-func (s *surface) close() {
-	s.plain.Close()
-	s.secure.Close()
 }

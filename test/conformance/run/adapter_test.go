@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,39 +12,35 @@ import (
 // The ports are the kubelet's; the test listens elsewhere and finds out where.
 func TestSurfaceAnswersWhatTheSuiteAsks(t *testing.T) {
 	dir := t.TempDir()
-	socket := filepath.Join(dir, "kubelet.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "pods at "+r.URL.Path)
-	})}}
-	kubelet.Start()
-	defer kubelet.Close()
 	config := filepath.Join(dir, "config")
 	if err := os.WriteFile(config, []byte("staticPodPath: /pods\nreadOnlyPort: 10255\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(dir, "default_web_1", "app")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "0.log"), []byte("2026-01-02T03:04:05Z stdout F hello\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	anywhere := func(ctx context.Context, network, _ string) (net.Listener, error) {
 		return new(net.ListenConfig).Listen(ctx, network, "127.0.0.1:0")
 	}
-	s, err := serveSurface(t.Context(), anywhere, socket, func() string { return config })
+	s, err := serveSurface(t.Context(), anywhere, podLogs(dir), func() string { return config })
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	for _, test := range []struct {
-		name   string
-		server *httptest.Server
-		path   string
-		want   string
+		name string
+		path string
+		want string
 	}{
-		{"pods", s.plain, "/pods", "pods at /pods"},
-		{"configuration", s.secure, "/configz", `{"kubeletconfig":{"readOnlyPort":10255,"staticPodPath":"/pods"}}`},
+		{"configuration", "/configz", `{"kubeletconfig":{"readOnlyPort":10255,"staticPodPath":"/pods"}}`},
+		{"logs", "/containerLogs/default/web/app", "hello\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			response, err := test.server.Client().Get(test.server.URL + test.path)
+			response, err := s.Client().Get(s.URL + test.path)
 			if err != nil {
 				t.Fatal(err)
 			}

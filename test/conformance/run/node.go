@@ -157,7 +157,7 @@ func (n *nodeEnvironment) startRuntime(ctx context.Context, programs string) err
 
 func (n *nodeEnvironment) stop(ctx context.Context) error {
 	if n.surface != nil {
-		n.surface.close()
+		n.surface.Close()
 	}
 	return n.Stop(ctx)
 }
@@ -289,7 +289,7 @@ func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	}
 	n.config.Store(new(string))
 	config := func() string { return *n.config.Load() }
-	if n.surface, err = serveSurface(ctx, n.Listen, n.Private("lib", "kubelet", "kubelet.sock"), config); err != nil {
+	if n.surface, err = serveSurface(ctx, n.Listen, podLogs(n.Private("log", "pods")), config); err != nil {
 		return "", err
 	}
 	return binary, nil
