@@ -27,15 +27,16 @@ func TestReferences(t *testing.T) {
 		}}}},
 	)
 	env := func(name string) ([]corev1.EnvFromSource, []corev1.EnvVar) {
-		return []corev1.EnvFromSource{
-				{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref("from-" + name)}},
-				{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("from-" + name + "-secret")}},
-			}, []corev1.EnvVar{
-				{Name: "PLAIN", Value: "x"},
-				{Name: "FIELD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-				{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("vol")}}},
-				{Name: "B", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("env-" + name)}}},
-			}
+		from := []corev1.EnvFromSource{
+			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: ref("from-" + name)}},
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("from-" + name + "-secret")}},
+		}
+		return from, []corev1.EnvVar{
+			{Name: "PLAIN", Value: "x"},
+			{Name: "FIELD", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("vol")}}},
+			{Name: "B", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: ref("env-" + name)}}},
+		}
 	}
 	var init, main corev1.Container
 	init.EnvFrom, init.Env = env("init")

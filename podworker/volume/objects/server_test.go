@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,19 +23,22 @@ import (
 // ConfigMap. It refuses to list anything but one name.
 type server struct {
 	t *testing.T
+	// delay is how long a list takes.
+	delay time.Duration
 
-	mu       sync.Mutex // guards the fields below
-	version  int
-	objects  map[string]*corev1.ConfigMap
-	watches  map[*stream]bool
-	lists    int
-	watched  int
-	down     error
-	noWatch  error
-	expired  bool
+	mu      sync.Mutex // guards the fields below
+	version int
+	objects map[string]*corev1.ConfigMap
+	watches map[*stream]bool
+	lists   int
+	watched int
+	down    error
+	noWatch error
+	expired bool
 }
 
 func newServer(t *testing.T) *server {
+	t.Helper()
 	return &server{t: t, version: 100, objects: map[string]*corev1.ConfigMap{}, watches: map[*stream]bool{}}
 }
 
@@ -82,8 +86,14 @@ func (c configMaps) name(opts metav1.ListOptions) string {
 
 func (c configMaps) List(ctx context.Context, opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.lists++
+	c.mu.Unlock()
+	select {
+	case <-time.After(c.delay):
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if opts.ResourceVersion != "" {
 		c.t.Errorf("list at version %q, want the newest", opts.ResourceVersion)
 	}

@@ -186,6 +186,7 @@ func TestManyNewPodsShareAFewReads(t *testing.T) {
 	bubble(t, func(b *bench) {
 		t := b.t
 		b.set("default/conf", "1")
+		b.delay = 100 * time.Millisecond // in which all of them come
 		for i := range 100 {
 			b.store.Use(podOf(types.UID(fmt.Sprint(i)), "conf"))
 		}
