@@ -2,6 +2,7 @@ package podstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,14 +51,29 @@ func (s *Store) KeepSecret(ctx context.Context, sec *corev1.Secret) error {
 		return fmt.Errorf("keep Secret %s/%s: %w", sec.Namespace, sec.Name, err)
 	}
 	defer clear(plain)
-	if old, err := s.Secret(ctx, sec.Namespace, sec.Name); err == nil && sameSecret(old, sec) {
-		return nil // a seal differs each time
+	name, sum := objectFile(kindSecret, sec.Namespace, sec.Name), sha256.Sum256(plain)
+	if s.isSealed(name, sum) {
+		return nil // a seal differs each time, and costs time
 	}
-	sealed, err := s.cfg.Sealer.Seal(ctx, objectFile(kindSecret, sec.Namespace, sec.Name), plain)
+	sealed, err := s.cfg.Sealer.Seal(ctx, name, plain)
 	if err != nil {
 		return fmt.Errorf("seal Secret %s/%s: %w", sec.Namespace, sec.Name, err)
 	}
-	return s.keep(kindSecret, object{Namespace: sec.Namespace, Name: sec.Name, Sealed: sealed})
+	if err := s.keep(kindSecret, object{Namespace: sec.Namespace, Name: sec.Name, Sealed: sealed}); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plain[name] = sum
+	return nil
+}
+
+// isSealed reports whether a Secret was kept as it is, by this process.
+func (s *Store) isSealed(name string, sum [sha256.Size]byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, ok := s.plain[name]
+	return ok && was == sum && s.written[name] != nil
 }
 
 // Secret returns a Secret that was kept, else ErrNotKept.
@@ -79,18 +95,6 @@ func (s *Store) Secret(ctx context.Context, namespace, name string) (*corev1.Sec
 		return nil, fmt.Errorf("open the seal of Secret %s/%s: %w", namespace, name, err)
 	}
 	return found, nil
-}
-
-func sameSecret(a, b *corev1.Secret) bool {
-	if a.Type != b.Type || len(a.Data) != len(b.Data) {
-		return false
-	}
-	for key, value := range a.Data {
-		if other, ok := b.Data[key]; !ok || string(other) != string(value) {
-			return false
-		}
-	}
-	return true
 }
 
 // keep writes an object.

@@ -2,6 +2,7 @@ package podstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,6 +82,8 @@ type Store struct {
 	ended map[types.UID]bool
 	// kept is since when each file of a ConfigMap or Secret is there.
 	kept map[string]time.Time
+	// plain are the checksums of what was sealed, as far as this process knows them.
+	plain map[string][sha256.Size]byte
 }
 
 // Open reads the directory. The error names entries that are damaged, which are put aside
@@ -98,6 +101,7 @@ func open(cfg Config, step func(string) error) (*Store, error) {
 	s := &Store{
 		cfg: cfg, disk: disk{dir: cfg.Dir, step: step},
 		written: map[string][]byte{}, ended: map[types.UID]bool{}, kept: map[string]time.Time{},
+		plain: map[string][sha256.Size]byte{},
 	}
 	if err := s.disk.open(); err != nil {
 		return nil, err
@@ -287,6 +291,7 @@ func (s *Store) removeLocked(names []string) error {
 		}
 		delete(s.written, name)
 		delete(s.kept, name)
+		delete(s.plain, name)
 	}
 	if len(names) > 0 {
 		errs = append(errs, s.disk.sync())

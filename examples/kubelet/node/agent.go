@@ -140,6 +140,7 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.cluster, err = newCluster(n, a); err != nil {
 		return err
 	}
+	a.volumes.objects.kept = newKeptObjects(a)
 	sync.OnStatus, sync.OnEvent = a.setStatus, a.tell
 	if a.probing != nil {
 		sync.Prober = a.probing

@@ -40,8 +40,15 @@ func newAPIServer() *apiServer {
 	return &apiServer{pods: map[types.UID]*corev1.Pod{}, changed: make(chan struct{})}
 }
 
-// inCluster has a node belong to the cluster.
-func (s *apiServer) inCluster(c *node.Config) { c.Client = apiClient{s: s} }
+// inCluster has a node belong to the cluster. It has no plugins: to watch their directory
+// would stop the test's time.
+func (s *apiServer) inCluster(c *node.Config) {
+	c.Client = apiClient{s: s}
+	c.Plugins = func(ctx context.Context, _ node.Drivers) error {
+		<-ctx.Done()
+		return nil
+	}
+}
 
 // apiPod returns a pod as users create them.
 func apiPod(name string) *corev1.Pod {

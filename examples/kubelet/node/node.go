@@ -74,6 +74,9 @@ type Config struct {
 	// PodStore keeps the specs of the API server's pods for a reboot without it; nil: as
 	// in a kubelet they are not run before it answers.
 	PodStore *PodStore
+	// Plugins hands drivers over that have volumes for the pods of Client, until ctx ends;
+	// nil: those that register in the directory plugins_registry of Root.
+	Plugins func(ctx context.Context, drivers Drivers) error
 	// Heartbeat tells the cluster that the node is there, and how it is; nil: nobody is
 	// told.
 	Heartbeat *Heartbeat

@@ -29,6 +29,8 @@ type objects struct {
 	// store is nil on a node without an API server.
 	store   *volumeobjects.Store
 	changed func(volume.Object, []types.UID)
+	// kept are those of an earlier process; nil: there are none.
+	kept *keptObjects
 
 	mu sync.Mutex // guards local
 	// local are the objects of the manifests.
@@ -70,7 +72,7 @@ func (o *objects) use(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	o.store.Use(pod)
-	ctx, cancel := context.WithTimeout(ctx, objectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.kept.timeout(pod))
 	defer cancel()
 	_ = o.store.Wait(ctx, pod.UID)
 }
@@ -122,7 +124,8 @@ func usersOf(pods []*corev1.Pod) map[volume.Object][]types.UID {
 // ConfigMap implements volume.Objects.
 func (o *objects) ConfigMap(ctx context.Context, pod *corev1.Pod, name string) (*corev1.ConfigMap, error) {
 	if !ofManifest(pod) && o.store != nil {
-		return o.store.ConfigMap(ctx, pod, name)
+		c, err := o.store.ConfigMap(ctx, pod, name)
+		return o.kept.configMap(pod, name, c, err)
 	}
 	if c, ok := o.beside(volume.ConfigMaps, pod, name).(*corev1.ConfigMap); ok {
 		return c, nil
@@ -133,7 +136,8 @@ func (o *objects) ConfigMap(ctx context.Context, pod *corev1.Pod, name string) (
 // Secret implements volume.Objects.
 func (o *objects) Secret(ctx context.Context, pod *corev1.Pod, name string) (*corev1.Secret, error) {
 	if !ofManifest(pod) && o.store != nil {
-		return o.store.Secret(ctx, pod, name)
+		s, err := o.store.Secret(ctx, pod, name)
+		return o.kept.secret(ctx, pod, name, s, err)
 	}
 	if s, ok := o.beside(volume.Secrets, pod, name).(*corev1.Secret); ok {
 		return s, nil

@@ -17,8 +17,19 @@ import (
 // It is nil on a node without an API server.
 type storage struct {
 	*csi.Provider
-	plugins *pluginwatch.Watcher
+	plugins func(ctx context.Context, d Drivers) error
 }
+
+// Drivers take storage drivers that serve CSI.
+type Drivers interface {
+	// Register takes a driver that serves at an endpoint, the path of a socket, and speaks
+	// versions of CSI.
+	Register(ctx context.Context, name, endpoint string, versions []string) error
+	// Deregister is told that it is gone.
+	Deregister(name, endpoint string)
+}
+
+var _ Drivers = (*csi.Provider)(nil)
 
 // pluginsDir is where plugins of the node register
 // (https://kubernetes.io/docs/reference/node/kubelet-files/).
@@ -37,12 +48,16 @@ func newStorage(n *Node, cache *tokens.Cache) (*storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &storage{Provider: provider}
-	s.plugins, err = pluginwatch.New(pluginwatch.Config{
+	s := &storage{Provider: provider, plugins: n.cfg.Plugins}
+	if s.plugins != nil {
+		return s, nil
+	}
+	watcher, err := pluginwatch.New(pluginwatch.Config{
 		Dir:      filepath.Join(n.cfg.Root, pluginsDir),
 		Handlers: map[string]pluginwatch.Handler{pluginwatch.CSI: drivers{provider}},
 		Log:      n.log,
 	})
+	s.plugins = func(ctx context.Context, _ Drivers) error { return watcher.Run(ctx) }
 	return s, err
 }
 
@@ -79,7 +94,7 @@ func (s *storage) run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.Provider.Run(ctx) })
-	g.Go(func() error { return s.plugins.Run(ctx) })
+	g.Go(func() error { return s.plugins(ctx, s.Provider) })
 	return g.Wait()
 }
 
