@@ -32,6 +32,7 @@ type options struct {
 	iptablesBit                  int32
 	iptablesPeriod, iptablesMin  time.Duration
 	masqueradeAll                bool
+	localhostNodePorts           bool
 	conntrackMax, conntrackLeast int32
 	established, closeWait       time.Duration
 	oomScore                     int32
@@ -48,7 +49,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	o.fileFlags(f)
 	o.otherModes(f)
 	f.Usage = func() {
-		fmt.Fprintf(usage, "kube-proxy serves Services on this node through nftables.\n\n"+
+		fmt.Fprintf(usage, "kube-proxy serves Services on this node through nftables or iptables.\n\n"+
 			"  kube-proxy [flags]                   run\n"+
 			"  kube-proxy plan [flags]              print what a start would change, and change nothing\n"+
 			"  kube-proxy explain ADDRESS:PORT [flags]  tell what becomes of a connection, and why\n\nFlags:\n%s", f.FlagUsages())
@@ -125,7 +126,7 @@ func (o *options) fileFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.MetricsBindAddress, "metrics-bind-address", c.MetricsBindAddress, "`address` of /metrics and /proxyMode")
 	f.BoolVar(&c.BindAddressHardFail, "bind-address-hard-fail", false, "end if one of these cannot be bound")
 	f.BoolVar(&c.EnableProfiling, "profiling", false, "serve /debug/pprof beside /metrics")
-	f.StringVar((*string)(&c.Mode), "proxy-mode", "", "`mode`: nftables, which is also the default")
+	f.StringVar((*string)(&c.Mode), "proxy-mode", "", "`mode`: nftables, which is also the default, or iptables")
 	f.BoolVar(&o.masqueradeAll, "masquerade-all", false, "masquerade every connection to a cluster IP")
 	f.StringVar((*string)(&c.DetectLocalMode), "detect-local-mode", "", "`mode`: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix")
 	f.StringVar(&c.DetectLocal.BridgeInterface, "pod-bridge-interface", "", "`name` of the bridge of pods, for BridgeInterface")
@@ -145,15 +146,15 @@ func (o *options) fileFlags(f *pflag.FlagSet) {
 	f.StringToString("feature-gates", nil, "has no effect: no feature has a gate")
 }
 
-// otherModes are flags of iptables and ipvs mode. Those that nftables mode takes
-// over have an effect, as in kube-proxy; the others are accepted alone.
+// otherModes are flags of iptables and ipvs mode. Those of iptables that nftables mode
+// takes over have an effect there, too, as in kube-proxy; those of ipvs are accepted alone.
 func (o *options) otherModes(f *pflag.FlagSet) {
 	f.Int32Var(&o.iptablesBit, "iptables-masquerade-bit", config.DefaultMasqueradeBit, "bit of the packet mark to masquerade by")
-	f.DurationVar(&o.iptablesPeriod, "iptables-sync-period", config.DefaultSyncPeriod, "half of how long a change may wait before /healthz tells")
+	f.DurationVar(&o.iptablesPeriod, "iptables-sync-period", config.DefaultSyncPeriod, "half of how long a change may wait before /healthz tells, and in mode iptables how often the rules are looked at")
 	f.DurationVar(&o.iptablesMin, "iptables-min-sync-period", 0, "pause between two rounds; 0 means a few times as long as a round took")
 	f.Int32Var(&o.healthzPort, "healthz-port", config.DefaultHealthzPort, "port of /healthz")
 	f.Int32Var(&o.metricsPort, "metrics-port", config.DefaultMetricsPort, "port of /metrics")
-	f.Bool("iptables-localhost-nodeports", true, "iptables mode alone")
+	f.BoolVar(&o.localhostNodePorts, "iptables-localhost-nodeports", true, "in mode iptables, let IPv4 node ports answer at 127.0.0.1; sets net.ipv4.conf.all.route_localnet")
 	f.String("ipvs-scheduler", "", "ipvs mode alone")
 	f.StringSlice("ipvs-exclude-cidrs", nil, "ipvs mode alone")
 	f.Bool("ipvs-strict-arp", false, "ipvs mode alone")
@@ -164,7 +165,7 @@ func (o *options) otherModes(f *pflag.FlagSet) {
 		_ = f.MarkDeprecated(name, "use --"+name[:len(name)-len("-port")]+"-bind-address") // the flag is there
 	}
 	for _, name := range []string{
-		"iptables-localhost-nodeports", "ipvs-scheduler", "ipvs-exclude-cidrs", "ipvs-strict-arp", "ipvs-sync-period",
+		"ipvs-scheduler", "ipvs-exclude-cidrs", "ipvs-strict-arp", "ipvs-sync-period",
 		"ipvs-min-sync-period", "ipvs-tcp-timeout", "ipvs-tcpfin-timeout", "ipvs-udp-timeout",
 	} {
 		_ = f.MarkHidden(name) // the flag is there
@@ -177,6 +178,9 @@ func (o *options) fromFlags(f *pflag.FlagSet) {
 	c.NFTables.MasqueradeBit, c.NFTables.MasqueradeAll = &o.iptablesBit, o.masqueradeAll
 	c.NFTables.SyncPeriod = metav1.Duration{Duration: o.iptablesPeriod}
 	c.NFTables.MinSyncPeriod = metav1.Duration{Duration: o.iptablesMin}
+	c.IPTables.MasqueradeBit, c.IPTables.MasqueradeAll = &o.iptablesBit, o.masqueradeAll
+	c.IPTables.SyncPeriod, c.IPTables.MinSyncPeriod = c.NFTables.SyncPeriod, c.NFTables.MinSyncPeriod
+	c.IPTables.LocalhostNodePorts = &o.localhostNodePorts
 	c.OOMScoreAdj = &o.oomScore
 	c.Conntrack.MaxPerCore, c.Conntrack.Min = &o.conntrackMax, &o.conntrackLeast
 	c.Conntrack.TCPEstablishedTimeout = &metav1.Duration{Duration: o.established}

@@ -1,4 +1,4 @@
-// Command kube-proxy serves Services on this node through nftables, from an API
+// Command kube-proxy serves Services on this node through nftables or iptables, from an API
 // server, or from a directory of manifests and the pods of the local kubelet.
 //
 //	kube-proxy --config /etc/kubernetes/kube-proxy.yaml

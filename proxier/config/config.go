@@ -60,8 +60,8 @@ const (
 // Config is a file that could be read.
 type Config struct {
 	// KubeProxyConfiguration is the file with defaults in the fields that nodekit
-	// honours; Honoured lists them. Mode and nftables.minSyncPeriod stay as they
-	// are: empty and 0 leave the choice to the program.
+	// honours; Honoured lists them. Mode and minSyncPeriod of nftables and
+	// iptables stay as they are: empty and 0 leave the choice to the program.
 	v1alpha1.KubeProxyConfiguration
 	// ClusterCIDRs is clusterCIDR, parsed.
 	ClusterCIDRs []netip.Prefix

@@ -104,7 +104,7 @@ portRange: "1-2"
 		{
 			name: "a section of another mode", in: "iptables: {masqueradeAll: true}\nipvs: {scheduler: '', strictARP: true}\n",
 			want: []string{
-				"line 3: iptables.masqueradeAll: has no effect: there is no mode iptables here",
+				"line 3: iptables.masqueradeAll: has no effect: mode is not iptables",
 				"line 4: ipvs.strictARP: has no effect: there is no mode ipvs here",
 			},
 		},

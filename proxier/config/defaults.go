@@ -34,6 +34,11 @@ func setDefaults(cfg *Config) {
 	if cfg.NFTables.SyncPeriod.Duration == 0 {
 		cfg.NFTables.SyncPeriod.Duration = DefaultSyncPeriod
 	}
+	orElse(&cfg.IPTables.MasqueradeBit, int32(DefaultMasqueradeBit))
+	orElse(&cfg.IPTables.LocalhostNodePorts, true)
+	if cfg.IPTables.SyncPeriod.Duration == 0 {
+		cfg.IPTables.SyncPeriod.Duration = DefaultSyncPeriod
+	}
 	if cfg.DetectLocalMode == "" {
 		cfg.DetectLocalMode = ClusterCIDR
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,8 +28,8 @@ func inert() []string {
 }
 
 // ineffective returns the fields of the document that are set to something and have
-// no effect. null, false, 0 and what is empty ask for nothing. With mode nftables
-// kube-proxy, too, ignores the sections of the other modes.
+// no effect. null, false, 0 and what is empty ask for nothing. With mode nftables or
+// iptables kube-proxy, too, ignores the sections of the other modes.
 // Fields in except are not looked at.
 func ineffective(doc strictyaml.Document, mode Mode, except []Problem) []Problem {
 	var tree map[string]any
@@ -38,7 +37,7 @@ func ineffective(doc strictyaml.Document, mode Mode, except []Problem) []Problem
 		return nil // the document has been decoded before
 	}
 	known := append(Honoured(), inert()...)
-	if mode == NFTables {
+	if mode == NFTables || mode == IPTables {
 		known = append(known, "iptables", "ipvs")
 	}
 	for _, p := range except {
@@ -55,8 +54,10 @@ func reason(path string) string {
 	section, _, _ := strings.Cut(path, ".")
 	section, _, _ = strings.Cut(section, "[")
 	switch section {
-	case "iptables", "ipvs":
-		return fmt.Sprintf("has no effect: there is no mode %s here", section)
+	case "iptables":
+		return "has no effect: mode is not iptables"
+	case "ipvs":
+		return "has no effect: there is no mode ipvs here"
 	case "showHiddenMetricsForVersion":
 		return "has no effect: no metric is hidden"
 	case "featureGates":

@@ -31,6 +31,7 @@ func (v *validator) line(field string) int {
 func (v *validator) check(cfg *Config) {
 	v.mode(cfg)
 	v.nftables(cfg)
+	v.iptables(cfg)
 	v.detectLocal(cfg)
 	v.clusterCIDR(cfg)
 	v.nodePortAddresses(cfg)
@@ -94,6 +95,19 @@ func (v *validator) nftables(cfg *Config) {
 	}
 	if n.MinSyncPeriod.Duration < 0 || n.MinSyncPeriod.Duration > n.SyncPeriod.Duration {
 		v.fail("nftables.minSyncPeriod", "%v must be from 0 to syncPeriod, %v", n.MinSyncPeriod.Duration, n.SyncPeriod.Duration)
+	}
+}
+
+func (v *validator) iptables(cfg *Config) {
+	n := cfg.IPTables
+	if bit := *n.MasqueradeBit; bit < 0 || bit > 31 {
+		v.fail("iptables.masqueradeBit", "%d is not in 0..31", bit)
+	}
+	if n.SyncPeriod.Duration <= 0 {
+		v.fail("iptables.syncPeriod", "%v must be greater than 0", n.SyncPeriod.Duration)
+	}
+	if n.MinSyncPeriod.Duration < 0 || n.MinSyncPeriod.Duration > n.SyncPeriod.Duration {
+		v.fail("iptables.minSyncPeriod", "%v must be from 0 to syncPeriod, %v", n.MinSyncPeriod.Duration, n.SyncPeriod.Duration)
 	}
 }
 

@@ -120,3 +120,30 @@ func TestNodePortsAnswerWhereTheyShould(t *testing.T) {
 		})
 	}
 }
+
+func TestCleanOthersLeavesWhatIsInForce(t *testing.T) {
+	c := newCommands()
+	ipvs := c.of("iptables-nft", "nat")
+	for _, line := range []string{":KUBE-NODE-PORT - [0:0]", ":KUBE-SERVICES - [0:0]", "-A KUBE-SERVICES -j KUBE-NODE-PORT", "-A OUTPUT -j KUBE-NODE-PORT"} {
+		if wrong := ipvs.do(false, line); wrong != "" {
+			t.Fatal(wrong)
+		}
+	}
+	a := servicePort("a", "10.96.0.1", "10.244.0.1:80")
+	other := newFake(t, c, Config{Variant: Legacy})
+	mustReset(t, other, a)
+	be := newFake(t, c, Config{Variant: NFT})
+	mustReset(t, be, a)
+	if err := be.CleanOthers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := strings.Join(c.rulesOf("iptables-legacy"), "\n"); strings.Contains(left, "KUBE-SVC") {
+		t.Errorf("of the other variant is left:\n%s", left)
+	}
+	if left := strings.Join(c.rulesOf("iptables-nft"), "\n"); strings.Contains(left, "KUBE-NODE-PORT\n") || !strings.Contains(left, "KUBE-SVC") {
+		t.Errorf("rules:\n%s", left)
+	}
+	if plan, err := be.Plan(t.Context(), &proxier.State{Ports: []*proxier.ServicePort{a}}); err != nil || len(plan) > 0 {
+		t.Errorf("a Reset would change %q, %v", plan, err)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nodekit-go/nodekit/proxier"
+	"github.com/nodekit-go/nodekit/proxier/config"
 	"github.com/nodekit-go/nodekit/proxier/nftables"
 )
 
@@ -67,15 +68,72 @@ func (r *recorder) Apply(context.Context, proxier.Delta) error { return nil }
 // Cleanup implements proxier.Backend.
 func (r *recorder) Cleanup(context.Context) error { return nil }
 
+// view is how to look at what a mode has in the kernel.
+type view struct {
+	plan func(ctx context.Context, s *proxier.State) ([]string, error)
+	// rules returns what a ServicePort has, and where that is.
+	rules func(n proxier.Network, p *proxier.ServicePort) (where string, lines []string)
+	close func() error
+}
+
+func newView(cfg Config) (view, error) {
+	switch m := modeOf(cfg.Proxy); m {
+	case config.NFTables:
+		return nftablesView(cfg)
+	case config.IPTables:
+		return iptablesView(cfg)
+	default:
+		return view{}, fmt.Errorf("mode %q is not available: set mode to nftables or iptables", m)
+	}
+}
+
+func nftablesView(cfg Config) (view, error) {
+	b, err := newNFTables(cfg, hooks{})
+	return view{
+		plan: func(ctx context.Context, s *proxier.State) ([]string, error) {
+			changes, err := b.Plan(ctx, s)
+			var out []string
+			for _, c := range changes {
+				out = append(out, c.String())
+			}
+			return out, err
+		},
+		rules: func(n proxier.Network, p *proxier.ServicePort) (string, []string) {
+			family := "ip"
+			if p.Key.Family == proxier.IPv6 {
+				family = "ip6"
+			}
+			return fmt.Sprintf("in table %s %s, where names have the prefix of the generation in force", family, nftables.DefaultTable),
+				b.Elements(n, p)
+		},
+		close: func() error { return b.Close() },
+	}, err
+}
+
+func iptablesView(cfg Config) (view, error) {
+	b, err := newIPTables(cfg, nil)
+	return view{
+		plan: func(ctx context.Context, s *proxier.State) ([]string, error) { return b.Plan(ctx, s) },
+		rules: func(n proxier.Network, p *proxier.ServicePort) (string, []string) {
+			command := "iptables-save"
+			if p.Key.Family == proxier.IPv6 {
+				command = "ip6tables-save"
+			}
+			return "by table, as " + command + " shows it", b.Rules(n, p)
+		},
+		close: func() error { return nil },
+	}, err
+}
+
 // Plan writes what a Proxy with cfg would change in the kernel, a line for each
-// element, and changes nothing.
+// element or rule, and changes nothing.
 func Plan(ctx context.Context, cfg Config, out io.Writer) error {
-	s, b, err := inspect(ctx, &cfg)
+	s, v, err := inspect(ctx, &cfg)
 	if err != nil {
 		return err
 	}
-	changes, err := b.Plan(ctx, s)
-	if err := errors.Join(err, b.Close()); err != nil {
+	changes, err := v.plan(ctx, s)
+	if err := errors.Join(err, v.close()); err != nil {
 		return err
 	}
 	for _, c := range changes {
@@ -85,17 +143,17 @@ func Plan(ctx context.Context, cfg Config, out io.Writer) error {
 	return err
 }
 
-// inspect returns what is desired, and a Backend to look at the kernel with.
-func inspect(ctx context.Context, cfg *Config) (*proxier.State, *nftables.Backend, error) {
+// inspect returns what is desired, and how to look at the kernel.
+func inspect(ctx context.Context, cfg *Config) (*proxier.State, view, error) {
 	s, err := desired(ctx, *cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, view{}, err
 	}
 	if err := cfg.complete(); err != nil {
-		return nil, nil, err
+		return nil, view{}, err
 	}
-	b, err := newNFTables(*cfg, true, hooks{})
-	return s, b, err
+	v, err := newView(*cfg)
+	return s, v, err
 }
 
 // Explain writes what becomes of a connection to "address:port", or with another
@@ -105,11 +163,11 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, b, err := inspect(ctx, &cfg)
+	s, v, err := inspect(ctx, &cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = b.Close() }() // it has no connection
+	defer func() { _ = v.close() }() // nothing was asked of the kernel
 	if q.NodePortAddrs, err = nodePortsAt(cfg, s.Network); err != nil {
 		return err
 	}
@@ -117,12 +175,9 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 	if _, err := io.WriteString(out, e.String()); err != nil || e.Port == nil {
 		return err
 	}
-	family := "ip"
-	if e.Port.Key.Family == proxier.IPv6 {
-		family = "ip6"
-	}
-	fmt.Fprintf(out, "  in table %s %s, where names have the prefix of the generation in force:\n", family, nftables.DefaultTable)
-	for _, line := range b.Elements(s.Network, e.Port) {
+	where, lines := v.rules(s.Network, e.Port)
+	fmt.Fprintf(out, "  %s:\n", where)
+	for _, line := range lines {
 		fmt.Fprintln(out, "    "+line)
 	}
 	return nil

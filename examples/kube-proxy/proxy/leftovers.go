@@ -19,14 +19,14 @@ const stockTable = "kube-proxy"
 // the own rules are in force and not before: Services work all the time. It is a
 // proxier.Follower.
 type leftovers struct {
+	remove  func(context.Context) error
 	problem func(error)
-	exclude []netip.Prefix
 	ready   chan struct{} // closed when the rules are in force
 	once    sync.Once
 }
 
-func newLeftovers(exclude []netip.Prefix, problem func(error)) *leftovers {
-	return &leftovers{problem: problem, exclude: exclude, ready: make(chan struct{})}
+func newLeftovers(remove func(context.Context) error, problem func(error)) *leftovers {
+	return &leftovers{remove: remove, problem: problem, ready: make(chan struct{})}
 }
 
 // Reset implements proxier.Follower.
@@ -42,7 +42,7 @@ func (l *leftovers) Run(ctx context.Context) error {
 		return nil
 	case <-l.ready:
 	}
-	if err := removeLeftovers(ctx, "", l.exclude); ctx.Err() == nil {
+	if err := l.remove(ctx); ctx.Err() == nil {
 		l.problem(err)
 	}
 	<-ctx.Done()
@@ -54,11 +54,20 @@ func (l *leftovers) Run(ctx context.Context) error {
 // device and the sets of ipvs mode. The path is that of the network namespace of the
 // calling thread, empty if that is the one of the process.
 func removeLeftovers(ctx context.Context, netns string, exclude []netip.Prefix) error {
-	b, err := nftables.New(nftables.Config{Table: stockTable, NetNS: netns})
+	return errors.Join(removeTable(ctx, stockTable, netns), removeIPTables(ctx), removeIPVS(ctx, exclude))
+}
+
+// removeTables removes the tables of both nftables modes, kube-proxy's and ours.
+func removeTables(ctx context.Context, netns string) error {
+	return errors.Join(removeTable(ctx, stockTable, netns), removeTable(ctx, nftables.DefaultTable, netns))
+}
+
+func removeTable(ctx context.Context, name, netns string) error {
+	b, err := nftables.New(nftables.Config{Table: name, NetNS: netns})
 	if err != nil {
 		return err
 	}
-	return errors.Join(b.Cleanup(ctx), b.Close(), removeIPTables(ctx), removeIPVS(ctx, exclude))
+	return errors.Join(b.Cleanup(ctx), b.Close())
 }
 
 // excluded returns the addresses whose virtual servers are others'.
@@ -81,9 +90,5 @@ func Cleanup(ctx context.Context, cfg Config) error {
 	if cfg.Backend != nil {
 		return cfg.Backend.Cleanup(ctx)
 	}
-	b, err := bareNFTables(cfg)
-	if err != nil {
-		return err
-	}
-	return errors.Join(b.Cleanup(ctx), b.Close(), removeLeftovers(ctx, "", excluded(cfg.Proxy)))
+	return errors.Join(removeTable(ctx, nftables.DefaultTable, ""), removeLeftovers(ctx, "", excluded(cfg.Proxy)))
 }

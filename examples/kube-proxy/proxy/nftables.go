@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -18,18 +17,8 @@ type hooks struct {
 	unswept, deaf func(error)
 }
 
-// newNFTables returns the Backend that the file asks for.
-func newNFTables(cfg Config, api bool, h hooks) (*nftables.Backend, error) {
-	switch cfg.Proxy.Mode {
-	case config.NFTables:
-	case "":
-		cfg.Log.Info("mode is not set, nftables is used", "mode", config.NFTables)
-	default:
-		return nil, fmt.Errorf("mode %q is not available: set mode to nftables", cfg.Proxy.Mode)
-	}
-	if needsNode(cfg.Proxy) && !api {
-		return nil, errors.New("detectLocalMode NodeCIDR needs the Node object of an API server: set ClusterCIDR and clusterCIDR instead")
-	}
+// newNFTables returns the Backend of mode nftables, as the file asks for it.
+func newNFTables(cfg Config, h hooks) (*nftables.Backend, error) {
 	primary, prefixes := nodePortAddresses(cfg)
 	warnOpen(cfg, primary, prefixes)
 	return nftables.New(nftables.Config{
@@ -43,11 +32,6 @@ func newNFTables(cfg Config, api bool, h hooks) (*nftables.Backend, error) {
 		Deaf:              h.deaf,
 		Log:               cfg.Log,
 	})
-}
-
-// bareNFTables returns a Backend for nothing but Cleanup.
-func bareNFTables(cfg Config) (*nftables.Backend, error) {
-	return nftables.New(nftables.Config{Log: cfg.Log})
 }
 
 // families are those that the kernel has.
@@ -72,11 +56,11 @@ func localTraffic(c *config.Config) nftables.Local {
 
 // nodePortAddresses expands the keywords of the file: whether node ports answer at
 // the primary addresses of the node, and in which prefixes beside. No entry means
-// "primary", as in kube-proxy's nftables mode.
+// "primary" in mode nftables and "all" in mode iptables, as in kube-proxy.
 func nodePortAddresses(cfg Config) (primary bool, prefixes []netip.Prefix) {
 	entries := cfg.Proxy.NodePortAddresses
 	if len(entries) == 0 {
-		return true, nil
+		return modeOf(cfg.Proxy) == config.NFTables, nil
 	}
 	for _, s := range entries {
 		switch s {
@@ -85,7 +69,7 @@ func nodePortAddresses(cfg Config) (primary bool, prefixes []netip.Prefix) {
 		case config.KeywordAll:
 			return false, nil
 		case config.KeywordLocalhost:
-			// Node ports answer at no loopback address: alone, these mean nowhere.
+			// Alone, these mean nowhere in mode nftables and in IPv6.
 			prefixes = append(prefixes, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 		default:
 			prefixes = append(prefixes, netip.MustParsePrefix(s)) // checked when the file was read

@@ -47,7 +47,7 @@ type Config struct {
 	// "unix:///path/of/socket". Empty means that such Services need EndpointSlices
 	// in SourceDir.
 	PodsURL string
-	// Backend programs the kernel. Nil means nftables as the file says, in the
+	// Backend programs the kernel. Nil means what mode of the file says, in the
 	// network namespace of the process, which is then also cleaned of stale flows and
 	// of what other modes left.
 	Backend proxier.Backend

@@ -147,7 +147,6 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		{name: "no source", cfg: Config{}, want: "--source-dir"},
-		{name: "mode iptables", cfg: Config{SourceDir: "x", Proxy: fromFile(t, "mode: iptables\n")}, want: `"iptables" is not available`},
 		{name: "mode ipvs", cfg: Config{SourceDir: "x", Proxy: fromFile(t, "mode: ipvs\n")}, want: `"ipvs" is not available`},
 		{name: "no Node object", cfg: Config{SourceDir: "x", Proxy: fromFile(t, "detectLocalMode: NodeCIDR\n")}, want: "NodeCIDR"},
 		{name: "address of the kubelet", cfg: Config{SourceDir: "x", PodsURL: "/run/kubelet.sock"}, want: "unix:///"},

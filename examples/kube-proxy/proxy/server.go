@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/nodekit-go/nodekit/proxier/config"
 )
 
 // bindRetry is the wait between two attempts to bind, as kube-proxy's.
@@ -40,7 +38,7 @@ func newServer(cfg *Config, m *metrics, failed func(error)) *server {
 		})
 	}
 	text("/healthz", "ok", func() { m.slis.observe("ping", "healthz", true) })
-	text("/proxyMode", string(config.NFTables), func() {})
+	text("/proxyMode", string(modeOf(cfg.Proxy)), func() {})
 	mux.HandleFunc("/configz", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"kubeproxy.config.k8s.io": cfg.Proxy.KubeProxyConfiguration})

@@ -35,6 +35,8 @@ type wiring struct {
 	proxier *proxier.Proxier
 	parts   []Runner
 	closer  io.Closer
+	// counters is nil but in mode iptables.
+	counters iptablesCounters
 }
 
 func newWiring(cfg Config) (*wiring, error) {
@@ -74,18 +76,18 @@ func (w *wiring) backend() error {
 	if w.cfg.Backend != nil {
 		return nil
 	}
-	b, err := newNFTables(w.cfg, w.client != nil, w.hooks())
+	m, err := w.newMode()
 	if err != nil {
 		return err
 	}
-	w.cfg.Backend, w.closer = b, b
+	w.cfg.Backend, w.closer = m.backend, m.closer
 	cleaner, err := conntrack.New(conntrack.Config{Observe: w.metrics.searched, Log: w.cfg.Log})
 	if err != nil {
 		return err
 	}
-	leftovers := newLeftovers(excluded(w.cfg.Proxy), func(err error) { w.problems.set(aboutOthers, err) })
+	leftovers := newLeftovers(m.others, func(err error) { w.problems.set(aboutOthers, err) })
 	w.listen = append(w.listen, cleaner, leftovers)
-	drift := runnerFunc(func(ctx context.Context) error { return b.Watch(ctx, w.proxier.RequestReset) })
+	drift := runnerFunc(func(ctx context.Context) error { return m.backend.Watch(ctx, w.proxier.RequestReset) })
 	w.parts = append(w.parts, cleaner, leftovers, drift)
 	return nil
 }
@@ -116,7 +118,7 @@ func (w *wiring) followers() error {
 }
 
 // staleAfter is how long a change may wait before the proxy counts as unhealthy.
-func (w *wiring) staleAfter() time.Duration { return 2 * w.cfg.Proxy.NFTables.SyncPeriod.Duration }
+func (w *wiring) staleAfter() time.Duration { return 2 * period(w.cfg.Proxy) }
 
 func (w *wiring) healthy() bool {
 	return w.proxier != nil && !w.proxier.Status().Stale(time.Now(), w.staleAfter())
@@ -132,7 +134,7 @@ func (w *wiring) loop() error {
 	w.proxier, err = proxier.New(w.cfg.Backend, proxier.Config{
 		Node:        proxier.Node{Name: w.cfg.NodeName},
 		Network:     network,
-		MinInterval: w.cfg.Proxy.NFTables.MinSyncPeriod.Duration,
+		MinInterval: pause(w.cfg.Proxy),
 		Followers:   w.listen,
 		Observe:     w.metrics.observe,
 		Log:         w.cfg.Log,
