@@ -187,9 +187,13 @@ func (b *book) list() []string {
 	return slices.Clone(b.calls)
 }
 
-// watch runs a Watcher over a new directory until the test ends.
+// watch runs a Watcher over a new directory until the test ends. Without a timeout it
+// has one that no machine misses.
 func watch(t *testing.T, b *book, timeout time.Duration) (dir string) {
 	t.Helper()
+	if timeout == 0 {
+		timeout = patience
+	}
 	dir = filepath.Join(shortDir(t), "reg")
 	run(t, b, dir, timeout)
 	eventually(t, "the directory", func() bool { _, err := os.Stat(dir); return err == nil })

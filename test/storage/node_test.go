@@ -153,6 +153,7 @@ func TestPodsHaveVolumesOfADriver(t *testing.T) {
 		{"with attachment", withAttachment},
 		{"as a block device", blockDevice},
 		{"with the kubelet that Kubernetes releases, by turns", byTurns},
+		{"the Node is deleted", nodeDeleted},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, c, n) }) {
 			return
@@ -312,6 +313,38 @@ func byTurns(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
 	}
 	if err := driver.Terminate(time.Minute); err != nil {
 		t.Error(err)
+	}
+}
+
+// nodeDeleted has the CSINode go with the Node, and come again with it.
+func nodeDeleted(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
+	t.Helper()
+	s := scene{Driver: "again.nodekit.test"}
+	startDriver(t, n, s.Driver)
+	await(t, c, "id-of-"+s.Driver, "get", "csinode", n.NodeName(), "-o", "jsonpath={.spec.drivers}")
+	before, err := n.Object(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Kubectl(t.Context(), "", "delete", "node", n.NodeName()); err != nil {
+		t.Fatal(err)
+	}
+	err = testnode.Eventually(t.Context(), patience, "a CSINode of another Node", func(ctx context.Context) error {
+		now, err := n.Object(ctx)
+		if err != nil {
+			return err
+		}
+		if now.UID == before.UID {
+			return errors.New("the Node of before is there")
+		}
+		out, err := c.Kubectl(ctx, "", "get", "csinode", n.NodeName(), "-o", "jsonpath={.metadata.ownerReferences[0].uid} {.spec.drivers[*].name}")
+		if want := string(now.UID) + " " + s.Driver; err == nil && out != want {
+			err = fmt.Errorf("it is of %q, want %q", out, want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -30,6 +30,7 @@ func TestRegister(t *testing.T) {
 		change   func(d *csitest.Driver)
 		as       string // another name
 		endpoint string
+		patience time.Duration // of who registers, 0: any
 		want     string
 	}{
 		{name: "good", driver: csitest.Config{Versions: []string{"v1.0.0"}}},
@@ -47,14 +48,14 @@ func TestRegister(t *testing.T) {
 		{name: "cannot tell what it can", change: func(d *csitest.Driver) {
 			d.Inject("NodeGetCapabilities", csitest.Fail(codes.Internal, "not yet"), 1)
 		}, want: "NodeGetCapabilities of driver"},
-		{name: "hangs", change: func(d *csitest.Driver) { d.Inject("NodeGetInfo", csitest.Hang, 1) }, want: "DeadlineExceeded"},
+		{name: "hangs", patience: 100 * time.Millisecond, change: func(d *csitest.Driver) { d.Inject("NodeGetInfo", csitest.Hang, 1) }, want: "DeadlineExceeded"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &world{t: t, root: shortDir(t), table: &csitest.Table{}, server: newServer()}
 			w.host = &fakeHost{table: w.table}
 			w.startDriver(tt.driver)
-			w.startProvider(Config{Timeout: 2 * time.Second})
+			w.startProvider(Config{})
 			name, endpoint := w.driver.Name(), w.driver.Endpoint()
 			if tt.as != "" {
 				name = tt.as
@@ -65,7 +66,13 @@ func TestRegister(t *testing.T) {
 			if tt.change != nil {
 				tt.change(w.driver)
 			}
-			err := w.p.Register(t.Context(), name, endpoint, w.driver.Versions())
+			limit := patience
+			if tt.patience > 0 {
+				limit = tt.patience
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			err := w.p.Register(ctx, name, endpoint, w.driver.Versions())
 			if tt.want == "" {
 				if err != nil || !cmp.Equal(w.p.Drivers(), []string{name}) {
 					t.Errorf("registered are %v (%v)", w.p.Drivers(), err)

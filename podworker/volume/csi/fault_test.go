@@ -97,14 +97,24 @@ func TestHungDriver(t *testing.T) {
 // TestDeadline bounds a call also when nobody else does.
 func TestDeadline(t *testing.T) {
 	w := newWorld(t)
-	w.startProvider(Config{Timeout: time.Second})
-	w.register()
+	d, err := w.p.drivers.get(w.driver.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty := *d
+	hasty.timeout = 100 * time.Millisecond
+	w.p.drivers.set(d.name, &hasty)
 	w.driver.Inject("NodePublishVolume", csitest.Hang, 1)
 	if err := w.setUpFails(inline("1")); !strings.Contains(err.Error(), codes.DeadlineExceeded.String()) {
 		t.Errorf("a call without an answer: %v", err)
 	}
-	w.idle()
-	w.setUp(inline("1"))
+	w.p.drivers.set(d.name, d)
+	w.driver.Inject("NodePublishVolume", nil, 0)
+	pod := inline("1")
+	eventually(t, "the volume", func() bool { // the driver may not have noticed that nobody waits
+		_, err := w.p.SetUp(t.Context(), pod, &pod.Spec.Volumes[0])
+		return err == nil
+	})
 }
 
 // TestDriverThatLies says that a volume is gone when it is not: nothing is removed, and
