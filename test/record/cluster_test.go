@@ -94,41 +94,13 @@ func run(t *testing.T, serve func(context.Context) error) {
 	})
 }
 
-// service is what kube-proxy is for, simple and load make kubelets do what they do for
-// a living.
+// service is what kube-proxy is for, load makes kubelets do what they do for a living.
 const service = `
 apiVersion: v1
 kind: Service
 metadata: {name: NAME}
 spec: {selector: {app: NAME}, ports: [{port: 80}]}
 `
-
-// simple is a pod with environment variables from the API server and no volume.
-const simple = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings}
-data: {key: value}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: password}
-stringData: {key: value}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME, labels: {app: NAME}}
-spec:
-  nodeName: NODE
-  automountServiceAccountToken: false
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: main
-    image: IMAGE
-    env:
-    - {name: KEY, valueFrom: {configMapKeyRef: {name: settings, key: key}}}
-    - {name: PASSWORD, valueFrom: {secretKeyRef: {name: password, key: key}}}
----` + service
 
 // load is a pod with every kind of volume that is fetched from the API server.
 const load = `
@@ -217,15 +189,11 @@ func checkCalls(t *testing.T, c *cluster.Cluster, name string, source cluster.So
 	record.CheckGolden(t, fmt.Sprintf("testdata/%s-cri.golden", name), r.cri.Lines(), *update)
 }
 
-// runPod takes a pod of the API server through its life. Ours has no such volumes, and
-// serves neither logs nor commands.
+// runPod takes a pod of the API server through its life. Ours serves neither logs nor
+// commands.
 func runPod(t *testing.T, c *cluster.Cluster, node *cluster.Node, name string) {
 	t.Helper()
-	pod := load
-	if name == "ours" {
-		pod = simple
-	}
-	manifest := strings.NewReplacer("NAME", name, "NODE", node.NodeName(), "IMAGE", testnode.PauseRef).Replace(pod)
+	manifest := strings.NewReplacer("NAME", name, "NODE", node.NodeName(), "IMAGE", testnode.PauseRef).Replace(load)
 	kubectl(t, c, manifest, "apply", "-f", "-")
 	kubectl(t, c, "", "wait", "--for=condition=Ready", "--timeout=120s", "pod/"+name)
 	if name == "stock" {
