@@ -73,4 +73,4 @@ func isShared(mountinfo io.Reader, dir string) (shared bool, err error) {
 }
 
 // unescapeMount undoes the escapes of mount points.
-var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`) //nolint:gochecknoglobals // a constant table
+var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)

@@ -22,8 +22,13 @@ short line
 		dir  string
 		want bool
 	}{
-		{"/etc", true}, {"/var/log", false}, {"/var/lib/kubelet", true}, {"/var/library", false},
-		{"/var/lib/my node", false}, {"/var/lib/my node/pods", false}, {"/twice/x", false},
+		{"/etc", true},
+		{"/var/log", false},
+		{"/var/lib/kubelet", true},
+		{"/var/library", false},
+		{"/var/lib/my node", false},
+		{"/var/lib/my node/pods", false},
+		{"/twice/x", false},
 	} {
 		got, err := isShared(strings.NewReader(table), tt.dir)
 		if err != nil || got != tt.want {
