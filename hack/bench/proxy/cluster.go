@@ -25,6 +25,7 @@ import (
 // cluster is etcd and an API server in the namespace of the control plane.
 type cluster struct {
 	size      size
+	mode      string
 	net       *network
 	dir       string
 	client    *http.Client
@@ -39,8 +40,8 @@ const (
 	etcdURL    = "http://" + controlAddr + ":2379"
 )
 
-func startCluster(ctx context.Context, t tools, n *network, dir string, z size) (*cluster, error) {
-	c := &cluster{size: z, net: n, dir: dir}
+func startCluster(ctx context.Context, t tools, n *network, dir string, z size, p programming) (*cluster, error) {
+	c := &cluster{size: z, mode: p.mode, net: n, dir: dir}
 	// Requests go through the node's namespace, as those of its proxy do.
 	dial := func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 		return conn, inside(n.node, func() error {
@@ -118,14 +119,14 @@ func (c *cluster) writeFiles() error {
 	kubeconfig := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],"users":[{"name":"u","user":{"token":%q}}]}`, apiURL, proxyToken)
 	config := fmt.Sprintf(`apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
-mode: nftables
+mode: %s
 hostnameOverride: %s
 clusterCIDR: %s
 clientConnection: {kubeconfig: %s}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 oomScoreAdj: 0
 enableProfiling: true
-`, nodeName, pods, filepath.Join(c.dir, "kubeconfig"))
+`, c.mode, nodeName, pods, filepath.Join(c.dir, "kubeconfig"))
 	return errors.Join(
 		os.WriteFile(filepath.Join(c.dir, "sa.key"), block, 0o600),
 		os.WriteFile(filepath.Join(c.dir, "tokens"), []byte(adminToken+",admin,1,system:masters\n"+proxyToken+",system:kube-proxy,2\n"), 0o600),

@@ -1,8 +1,9 @@
-// Command proxy compares nodekit's kube-proxy with Kubernetes' own, in nftables mode
+// Command proxy compares nodekit's kube-proxy with Kubernetes' own, in the same mode
 // both, against a real kube-apiserver with generated Services, on the same kernel and
 // through the same namespaces, one after the other.
 //
 //	go run ./proxy -sizes 1000x10,10000x2
+//	go run ./proxy -mode iptables -variant legacy -sizes 1000x10,5000x2
 package main
 
 import (
@@ -44,10 +45,16 @@ func run() error {
 	updates := flag.Int("updates", 50, "updates of each kind")
 	stock := flag.Bool("stock", true, "measure the stock kube-proxy, too")
 	root := flag.String("root", "../..", "root of the repository")
+	mode := flag.String("mode", "nftables", "nftables or iptables")
+	variant := flag.String("variant", "nft", "of iptables: nft or legacy")
 	profiles := flag.String("profiles", "", "write CPU profiles of nodekit's start and updates to this `directory`")
 	flag.Parse()
 	all, err := parseSizes(*sizes)
 	if err != nil {
+		return err
+	}
+	p := programming{mode: *mode, variant: *variant}
+	if err := p.check(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -61,7 +68,7 @@ func run() error {
 		if *stock {
 			contenders = append(contenders, contender{name: "kube-proxy", binary: tools.kubeProxy})
 		}
-		if err := compare(ctx, tools, z, contenders, *updates); err != nil {
+		if err := compare(ctx, tools, z, p, contenders, *updates); err != nil {
 			return fmt.Errorf("%s: %w", z, err)
 		}
 	}
@@ -69,7 +76,7 @@ func run() error {
 }
 
 // compare measures one size and prints its table.
-func compare(ctx context.Context, t tools, z size, contenders []contender, updates int) error {
+func compare(ctx context.Context, t tools, z size, p programming, contenders []contender, updates int) error {
 	dir, err := os.MkdirTemp("", "bench-proxy-")
 	if err != nil {
 		return err
@@ -80,12 +87,15 @@ func compare(ctx context.Context, t tools, z size, contenders []contender, updat
 		return err
 	}
 	defer net.remove()
-	c, err := startCluster(ctx, t, net, dir, z)
+	if err := p.prepare(ctx, net, dir); err != nil {
+		return err
+	}
+	c, err := startCluster(ctx, t, net, dir, z, p)
 	if err != nil {
 		return err
 	}
 	defer c.stop()
-	fmt.Printf("\n%s: API server ready\n", z)
+	fmt.Printf("\n%s, %s: API server ready\n", z, p)
 	var results []result
 	for _, who := range contenders {
 		r, err := measure(ctx, c, who, updates)
