@@ -63,7 +63,9 @@ func ofIPVS(table tableName, chain string) bool {
 	return false
 }
 
-func removable(table tableName, chain string) bool { return owned(table, chain) || ofIPVS(table, chain) }
+func removable(table tableName, chain string) bool {
+	return owned(table, chain) || ofIPVS(table, chain)
+}
 
 func cleanVariants(ctx context.Context, e Exec, v Variant, goes func(Variant) ownership) error {
 	if e == nil {

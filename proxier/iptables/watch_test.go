@@ -82,12 +82,12 @@ func TestAllRulesAreListedEveryHour(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- be.Watch(ctx, func() { told.Add(1) }) }()
-		time.Sleep(59 * time.Minute)
+		time.Sleep(59 * time.Minute) //nolint:forbidigo // fake time
 		synctest.Wait()
 		if told.Load() != 0 {
 			t.Errorf("it told %d times in the first hour, want 0", told.Load())
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // fake time
 		synctest.Wait()
 		if told.Load() != 1 {
 			t.Errorf("it told %d times after an hour, want 1", told.Load())

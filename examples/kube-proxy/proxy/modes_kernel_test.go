@@ -40,7 +40,10 @@ func TestKernelNoConnectionIsLostBetweenModes(t *testing.T) {
 	}
 	netnstest.NeedCommand(t, "iptables-legacy")
 	for _, way := range [][2]string{
-		{"iptables-nft", "nftables"}, {"nftables", "iptables-nft"}, {"iptables-legacy", "nftables"}, {"nftables", "iptables-legacy"},
+		{"iptables-nft", "nftables"},
+		{"nftables", "iptables-nft"},
+		{"iptables-legacy", "nftables"},
+		{"nftables", "iptables-legacy"},
 		{"iptables-legacy", "iptables-nft"},
 	} {
 		t.Run("from "+way[0]+" to "+way[1], func(t *testing.T) {
