@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"time"
 
 	"github.com/nodekit-go/nodekit/proxier/config"
 	"github.com/nodekit-go/nodekit/proxier/iptables"
@@ -38,10 +37,6 @@ func iptablesLocal(c *config.Config) iptables.Local {
 	}
 	return iptables.Local{ClusterCIDRs: c.ClusterCIDRs}
 }
-
-// iptablesPause is the pause between two rounds of mode iptables where the file says
-// nothing: each round starts a program, which may have to write a whole table.
-const iptablesPause = 100 * time.Millisecond
 
 // besideIPTables removes what other modes left beside a Backend of mode iptables: the
 // tables of both nftables modes, the rules in the other variant of iptables, and ipvs.

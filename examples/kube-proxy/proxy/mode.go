@@ -70,11 +70,8 @@ func period(c *config.Config) time.Duration {
 }
 
 func pause(c *config.Config) time.Duration {
-	if modeOf(c) != config.IPTables {
-		return c.NFTables.MinSyncPeriod.Duration
+	if modeOf(c) == config.IPTables {
+		return c.IPTables.MinSyncPeriod.Duration
 	}
-	if d := c.IPTables.MinSyncPeriod.Duration; d > 0 {
-		return d
-	}
-	return iptablesPause
+	return c.NFTables.MinSyncPeriod.Duration
 }

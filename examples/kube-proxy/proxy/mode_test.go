@@ -28,8 +28,8 @@ func TestModeDecidesWhichSectionCounts(t *testing.T) {
 		{"no mode", sections, 50 * time.Second, 3 * time.Second, true},
 		{"nftables", "mode: nftables\n" + sections, 50 * time.Second, 3 * time.Second, true},
 		{"iptables", "mode: iptables\n" + sections, 40 * time.Second, 2 * time.Second, false},
-		{"iptables without periods", "mode: iptables\n", 30 * time.Second, iptablesPause, false},
-		{"iptables at primary addresses", "mode: iptables\nnodePortAddresses: [primary]\n", 30 * time.Second, iptablesPause, true},
+		{"iptables without periods", "mode: iptables\n", 30 * time.Second, 0, false},
+		{"iptables at primary addresses", "mode: iptables\nnodePortAddresses: [primary]\n", 30 * time.Second, 0, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
