@@ -84,15 +84,21 @@ func (m *machine) run(t *testing.T, command string) string {
 // served waits until the Service answers.
 func (m *machine) served(t *testing.T) {
 	t.Helper()
+	m.awaitDial(t, "10.96.0.10:80")
+}
+
+// awaitDial waits until a connection from the node works.
+func (m *machine) awaitDial(t *testing.T, addr string) {
+	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		c, err := m.node.Dial("tcp", "10.96.0.10:80", 500*time.Millisecond)
+		c, err := m.node.Dial("tcp", addr, 500*time.Millisecond)
 		if err == nil {
 			_ = c.Close()
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the Service does not answer: %v\n%s", err, m.run(t, "iptables-save"))
+			t.Fatalf("nothing answers at %s: %v\n%s", addr, err, m.run(t, "iptables-save"))
 		}
 		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // kernel time
 	}
