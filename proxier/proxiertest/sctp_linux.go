@@ -55,7 +55,7 @@ func listenSCTP(tb testing.TB, ns *netnstest.NS, addr netip.AddrPort) net.Listen
 		if err := unix.Bind(fd, to); err != nil {
 			return err
 		}
-		return unix.Listen(fd, 16)
+		return unix.Listen(fd, 1024) // who does not fit in is refused
 	})
 	if err != nil {
 		tb.Fatalf("listen at %s by SCTP: %v", addr, err)
@@ -68,10 +68,17 @@ func listenSCTP(tb testing.TB, ns *netnstest.NS, addr netip.AddrPort) net.Listen
 	return l
 }
 
-// dialSCTP connects from ns. SCTP passes over the ICMP error that a refusal is, so it
-// times out on one.
-func dialSCTP(ns *netnstest.NS, addr netip.AddrPort, limit time.Duration) (net.Conn, error) {
+// dialSCTP connects from a port of ns. SCTP mostly passes over the ICMP error that a
+// refusal is, so it times out on one.
+func dialSCTP(ns *netnstest.NS, port int, addr netip.AddrPort, limit time.Duration) (net.Conn, error) {
 	f, err := sctpSocket(ns, addr, func(fd int, to unix.Sockaddr) error {
+		from := unix.Sockaddr(&unix.SockaddrInet6{Port: port})
+		if addr.Addr().Is4() {
+			from = &unix.SockaddrInet4{Port: port}
+		}
+		if err := unix.Bind(fd, from); err != nil {
+			return err
+		}
 		wait := unix.NsecToTimeval(limit.Nanoseconds())
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait); err != nil {
 			return err

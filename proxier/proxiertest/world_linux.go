@@ -209,7 +209,7 @@ func (w *World) exchange(a attempt, limit time.Duration) (string, error) {
 	ns := w.spaces[a.from]
 	switch a.protocol {
 	case proxier.SCTP:
-		c, err = dialSCTP(ns, a.to, limit)
+		c, err = dialSCTP(ns, w.clientPort(), a.to, limit)
 	case proxier.UDP:
 		c, err = w.dial(ns, &net.Dialer{LocalAddr: &net.UDPAddr{Port: w.clientPort()}}, "udp", a.to)
 	default:
