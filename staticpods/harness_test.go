@@ -16,13 +16,21 @@ import (
 
 // fakeWatcher wakes the source when the test says so.
 type fakeWatcher struct {
-	wake   chan struct{}
-	follow func() bool // nil: nothing new to follow
+	wake    chan struct{}
+	removed func() []string // nil: nothing
+	follow  func() bool     // nil: nothing new to follow
 }
 
 func (w *fakeWatcher) Wake() <-chan struct{} { return w.wake }
 func (w *fakeWatcher) Follow(uint64, uint64) (bool, error) {
 	return w.follow != nil && w.follow(), nil
+}
+
+func (w *fakeWatcher) Removed() []string {
+	if w.removed == nil {
+		return nil
+	}
+	return w.removed()
 }
 
 func (w *fakeWatcher) Close() error { return nil }
@@ -34,8 +42,9 @@ type bench struct {
 	source *Source
 	wake   chan struct{}
 
-	mu   sync.Mutex // guards sets
+	mu   sync.Mutex // guards the fields below
 	sets []Set
+	gone []string // what the watcher says was removed
 }
 
 // newBench starts a source of the directory; prepare fills it before.
@@ -51,7 +60,7 @@ func newBench(t *testing.T, cfg Config, prepare func(b *bench)) *bench {
 	if cfg.NodeName == "" {
 		cfg.NodeName = "node-a"
 	}
-	source, err := newSource(b.dir, cfg, func(string) (watcher, error) { return &fakeWatcher{wake: b.wake}, nil })
+	source, err := newSource(b.dir, cfg, func(string) (watcher, error) { return &fakeWatcher{wake: b.wake, removed: b.removed}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +107,26 @@ func (b *bench) remove(name string) {
 		b.t.Fatal(err)
 	}
 	b.event()
+}
+
+// putBack removes a file and writes it at once, without a look between.
+func (b *bench) putBack(name, text string) {
+	b.t.Helper()
+	if err := os.Remove(b.path(name)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.mu.Lock()
+	b.gone = append(b.gone, b.path(name))
+	b.mu.Unlock()
+	b.write(name, text)
+}
+
+func (b *bench) removed() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gone := b.gone
+	b.gone = nil
+	return gone
 }
 
 func (b *bench) event() {

@@ -35,6 +35,9 @@ func (l *ledger) observe(v view, now time.Time) (read []entry, again time.Durati
 			l.files[e.name] = f
 		}
 		f.manifest = v.single || isManifestName(e.name)
+		if left := f.absent.Sub(now); left > 0 {
+			again = sooner(again, left)
+		}
 		if wait := f.see(e, now, l.settle); wait > 0 {
 			again = sooner(again, wait)
 		} else if !f.read || f.retry {
@@ -70,8 +73,25 @@ func (l *ledger) record(e entry, print fingerprint, r result, now time.Time) tim
 	if r.failure == "" && print != e.print && !f.impatient(now, l.settle) {
 		return l.settle
 	}
+	before := f.runs.pod
 	f.take(r)
+	if f.putBack(before, now.Add(absence*l.settle)) {
+		return absence * l.settle
+	}
 	return 0
+}
+
+// absence is for how many settle times the pod of a file that was removed and put back is
+// left out: long enough to be noticed on a busy machine.
+const absence = 4
+
+// remove notes that names were removed since the last look, whether or not they are back.
+func (l *ledger) remove(names []string) {
+	for _, name := range names {
+		if f := l.files[name]; f != nil {
+			f.remove()
+		}
+	}
 }
 
 // settled reports whether every manifest has been read once, so that a first set
@@ -116,6 +136,10 @@ func (l *ledger) resolve(now time.Time) resolution {
 			continue
 		}
 		byName[fullName(pod)], byUID[pod.UID] = f, f
+		if f.absent.After(now) {
+			f.setStatus(FileStatus{State: Pending, Reason: "was removed and put back; its pod starts anew"}, now)
+			continue
+		}
 		out.pods = append(out.pods, pod)
 		f.setStatus(f.contributes(), now)
 	}

@@ -175,6 +175,7 @@ func (r *run) look(now time.Time) time.Duration {
 		r.publish(FileStatus{State: Unreadable, Reason: err.Error()}, r.fileStatuses(), now)
 		return r.cfg.Period
 	}
+	r.ledger.remove(r.removed())
 	entries, again := r.ledger.observe(v, now)
 	for _, e := range entries {
 		again = sooner(again, r.read(e, now))
@@ -215,6 +216,18 @@ func (r *run) follow(v view) bool {
 	}
 	r.warned = err != nil
 	return fresh
+}
+
+// removed returns the names of files that were removed, also if they are there again.
+func (r *run) removed() []string {
+	if r.watcher == nil {
+		return nil
+	}
+	names := r.watcher.Removed()
+	for i := range names {
+		names[i] = filepath.Base(names[i])
+	}
+	return names
 }
 
 // deliver hands the set out if it is new. The first waits until every file has

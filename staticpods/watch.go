@@ -15,6 +15,9 @@ type watcher interface {
 	// leads to now, zero when there is nothing. It reports whether events of that
 	// come only from now on, so that another look is due.
 	Follow(dev, ino uint64) (fresh bool, err error)
+	// Removed returns the paths that were removed since the last call, also if they are
+	// there again.
+	Removed() []string
 	Close() error
 }
 

@@ -1,9 +1,12 @@
 // Package dirwatch turns inotify events into wake-ups for a loop that looks at a
-// directory itself: events say that something may have changed, never what.
+// directory itself: events say that something may have changed, and of what only a look
+// cannot see, that names were removed and are back.
 package dirwatch
 
 import (
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -14,7 +17,13 @@ type Watcher struct {
 	concerns func(name string) bool
 	wake     chan struct{}
 	done     chan struct{}
+
+	mu      sync.Mutex // guards removed
+	removed map[string]bool
 }
+
+// maxRemoved is how many names are remembered; of more nobody tells.
+const maxRemoved = 1000
 
 // Open returns a Watcher that watches nothing yet. Events about names for which
 // concerns is false do not wake. It takes one inotify instance, whose limit per
@@ -24,7 +33,7 @@ func Open(concerns func(name string) bool) (*Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Watcher{fs: fs, concerns: concerns, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &Watcher{fs: fs, concerns: concerns, wake: make(chan struct{}, 1), done: make(chan struct{}), removed: map[string]bool{}}
 	go w.forward()
 	return w, nil
 }
@@ -43,6 +52,9 @@ func (w *Watcher) forward() {
 			if !w.concerns(e.Name) {
 				continue
 			}
+			if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) { // away from that name
+				w.remove(e.Name)
+			}
 		case _, ok := <-errs: // an overflow: look again, that is what the events were for
 			if !ok {
 				errs = nil
@@ -54,6 +66,25 @@ func (w *Watcher) forward() {
 		default:
 		}
 	}
+}
+
+func (w *Watcher) remove(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.removed) < maxRemoved {
+		w.removed[name] = true
+	}
+}
+
+// Removed returns the paths whose names were removed from a watched directory since the
+// last call, also if they are there again. A file that was replaced by another one in one
+// step was not removed.
+func (w *Watcher) Removed() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := slices.Sorted(maps.Keys(w.removed))
+	clear(w.removed)
+	return names
 }
 
 // Wake delivers a value after changes. It is never closed.
