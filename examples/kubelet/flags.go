@@ -24,6 +24,7 @@ type options struct {
 	plugins           node.CredentialPlugins
 	registration
 	storing
+	dead
 }
 
 // parse reads the flags; an error says which one is wrong.
@@ -42,6 +43,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&o.plugins.Dir, "image-credential-provider-bin-dir", "", "`directory` with the credential plugins")
 	o.registration.add(f)
 	o.storing.add(f)
+	o.dead.add(f)
 	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
 	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error; numbers are taken as in the kubelet, from 4 on debug")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` of the log: text or json")

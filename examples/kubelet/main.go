@@ -20,6 +20,7 @@ import (
 	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
 func main() {
@@ -72,13 +73,18 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	nc := c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, CredentialPlugins: o.plugins, PodStore: store, Log: log})
+	nc := c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, CredentialPlugins: o.plugins, PodStore: store, Limits: o.limits(), Log: log})
 	if o.dryRun != "" {
 		return preview(ctx, nc, o.dryRun, stdout, stderr)
 	}
 	n, err := node.New(nc)
 	if err != nil {
 		return err
+	}
+	if o.kubeconfig != "" {
+		if err := (volume.Mounter{}).Share(ctx, o.root); err != nil {
+			log.Warn("storage drivers and the node may not see each other's mounts", "err", err)
+		}
 	}
 	log.Info("kubelet", "version", program.Version(), "pid", os.Getpid())
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once

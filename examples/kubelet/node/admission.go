@@ -149,6 +149,7 @@ func (a *agent) wakeWaiting() { a.releaseIf(func(types.UID) bool { return false 
 // Sync starts a pod, if the node takes it.
 func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, error) {
 	a := c.agent
+	defer a.metrics.works(pod.UID, "sync")()
 	if why, held := a.hold(pod); held {
 		return a.wait(pod, why), nil
 	}

@@ -46,6 +46,7 @@ type agent struct {
 
 // helpers do for an agent what only some nodes need.
 type helpers struct {
+	metrics  *metrics
 	beat     *heartbeat
 	events   *events.Recorder
 	pictures *pictures
@@ -118,7 +119,7 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote}
+	a.helpers = helpers{metrics: n.cfg.metrics, beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote}
 	if a.volumes, err = newVolumes(n, a); err != nil {
 		return err
 	}
@@ -230,6 +231,9 @@ func (a *agent) deliver(set podsource.Merged) {
 	}
 	a.admit(changed)
 	for _, pod := range changed {
+		if _, known := a.pool.State(pod.UID); !known {
+			a.metrics.sees(pod.UID)
+		}
 		a.remember(pod)
 		a.pool.Update(a.recall(pod))
 	}
@@ -323,6 +327,7 @@ func (a *agent) forget(ctx context.Context, uid types.UID) error {
 		return err
 	}
 	a.leftovers.drop(uid)
+	a.metrics.forgets(uid)
 	a.cluster.forget(uid)
 	a.grants.release(uid)
 	return errors.Join(a.memory.statuses.drop(uid), a.memory.drop(uid))
@@ -338,6 +343,7 @@ func (a *agent) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
 			"pod", fullName(pod), "uid", string(pod.UID), "err", err)
 	}
 	a.catalog.setStatus(pod, status)
+	a.metrics.shows(pod.UID, &status)
 	if a.watch != nil {
 		a.watch(status)
 	}
@@ -385,6 +391,7 @@ type cleaner struct {
 
 // SyncTerminating ends the probes that could have a container stopped, then stops all.
 func (c cleaner) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podworker.Termination) error {
+	defer c.agent.metrics.works(pod.UID, "kill")()
 	c.agent.probing.terminate(pod.UID)
 	if err := c.Syncer.SyncTerminating(ctx, pod, t); err != nil {
 		return err
@@ -403,7 +410,7 @@ func (c cleaner) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	if c.agent.catalog.wants(pod.UID) {
-		return nil
+		return c.agent.clearEvicted(ctx, pod)
 	}
 	err := c.agent.forget(ctx, pod.UID)
 	if err == nil || errors.Is(err, podsync.ErrNotAcknowledged) {

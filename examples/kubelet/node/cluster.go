@@ -47,7 +47,7 @@ func newCluster(n *Node, a *agent) (*cluster, error) {
 	c.writer, err = statuswriter.Open(statuswriter.Config{
 		Pods:  func(namespace string) statuswriter.Pods { return n.cfg.Client.CoreV1().Pods(namespace) },
 		Dir:   filepath.Join(n.cfg.Root, journalDir),
-		Hooks: statuswriter.Hooks{Acknowledged: func(uid types.UID) { a.pool.Wake(uid) }},
+		Hooks: statuswriter.Hooks{Acknowledged: func(uid types.UID) { a.pool.Wake(uid) }, Written: a.metrics.wrote},
 		Log:   n.log,
 	})
 	if c.writer == nil {

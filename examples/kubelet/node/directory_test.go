@@ -122,7 +122,7 @@ func (k *realKubelet) eventually(what string, f func() error) {
 	k.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		err := f()
 		if err == nil {

@@ -53,6 +53,7 @@ func containerOf(e *corev1.Event) string {
 
 // tell tells an event of a pod.
 func (a *agent) tell(pod *corev1.Pod, e podsync.Event) {
+	a.metrics.told(pod, e)
 	a.events.Record(events.OfPod(pod, e.Container), e.Type, e.Reason, e.Message)
 }
 

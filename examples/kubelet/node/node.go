@@ -99,6 +99,11 @@ type Config struct {
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	// Probes says how probes are run.
 	Probes Probes
+	// metrics counts what happens.
+	metrics *metrics
+	// Limits bound how many pods start at the same time and what is kept of dead
+	// containers.
+	Limits podsync.Limits
 	// CredentialPlugins have credentials for registries.
 	CredentialPlugins CredentialPlugins
 	// Cgroups removes the cgroups of pods, which the runtime makes; nil: the node makes
@@ -136,8 +141,9 @@ func (c Config) validate() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.metrics = newMetrics(c.Name)
 	if c.Dial == nil {
-		c.Dial = dialer(c.Kubelet)
+		c.Dial = dialer(c.Kubelet, c.metrics)
 	}
 	if c.Source == nil {
 		c.Source = directory(c)
@@ -192,6 +198,7 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog(), id: rand.Text(), events: newEvents(cfg)}
+	cfg.metrics.registry.MustRegister(newGauges(n))
 	if n.source, err = cfg.Source(n.adopt); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
@@ -249,6 +256,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.events.Run(ctx) })
 	g.Go(func() error { return n.beat.run(ctx) })
 	g.Go(func() error { return n.watchPower(ctx) })
+	g.Go(func() error { return n.watchResolver(ctx) })
 	g.Go(func() error { return n.work(ctx, instance, mem) })
 	err = g.Wait()
 	n.log.Info("kubelet has stopped; its pods keep running")

@@ -70,10 +70,12 @@ func (a *agent) relist(ctx context.Context) error {
 
 // look takes a snapshot and wakes the pods that changed since the last one.
 func (a *agent) look(ctx context.Context) {
+	began := time.Now()
 	now, err := a.runtime.Snapshot(ctx)
 	if ctx.Err() != nil {
 		return
 	}
+	a.metrics.relisted(began)
 	changed := a.told.seen.beat(time.Now(), err)
 	if err != nil {
 		if changed {
@@ -114,6 +116,7 @@ func (a *agent) collect(snap *runtime.Snapshot) {
 			continue
 		}
 		a.log.Info("pod is in no manifest; it is stopped", "pod", fullName(o.pod), "uid", string(o.pod.UID))
+		a.metrics.orphans.Inc()
 		a.pool.TerminateOrphan(o.pod, podworker.Termination{Grace: o.grace})
 	}
 }
@@ -127,6 +130,7 @@ func (a *agent) sweep(ctx context.Context) {
 	}
 	a.sweepStatuses()
 	a.sweepCgroups()
+	a.thin(ctx)
 	left, err := a.syncer.Remains(ctx)
 	if err != nil {
 		a.log.Warn("leftovers of pods were not searched for", "err", err)

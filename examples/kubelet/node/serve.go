@@ -23,23 +23,36 @@ const (
 	endTimeout    = 2 * time.Second
 )
 
-// serve opens both listeners and serves on them until ctx ends.
+// serve opens the listeners and serves on them until ctx ends.
 func (n *Node) serve(ctx context.Context, g *errgroup.Group) error {
-	socket := filepath.Join(n.cfg.Root, socketFile)
-	local, err := n.cfg.Listen(ctx, "unix", socket)
-	if err != nil {
-		return err
-	}
-	address := healthAddress(n.cfg.Kubelet)
-	if address != "" {
-		health, err := n.cfg.Listen(ctx, "tcp", address)
-		if err != nil {
-			return errors.Join(fmt.Errorf("serve healthz: %w", err), local.Close())
+	socket, health, open := filepath.Join(n.cfg.Root, socketFile), healthAddress(n.cfg.Kubelet), readOnlyAddress(n.cfg.Kubelet)
+	var listeners []net.Listener
+	var handlers []http.Handler
+	for _, s := range []struct {
+		what, network, address string
+		handler                http.Handler
+	}{
+		{"the local API", "unix", socket, n.localHandler()},
+		{"healthz", "tcp", health, healthHandler(n.checks())},
+		{"readOnlyPort", "tcp", open, n.openHandler()},
+	} {
+		if s.address == "" {
+			continue
 		}
-		g.Go(func() error { return serveOn(ctx, health, healthHandler(n.checks()), n.log) })
+		l, err := n.cfg.Listen(ctx, s.network, s.address)
+		if err != nil {
+			errs := []error{fmt.Errorf("serve %s: %w", s.what, err)}
+			for _, l := range listeners {
+				errs = append(errs, l.Close())
+			}
+			return errors.Join(errs...)
+		}
+		listeners, handlers = append(listeners, l), append(handlers, s.handler)
 	}
-	g.Go(func() error { return serveOn(ctx, local, n.localHandler(), n.log) })
-	n.log.Info("serving", "socket", socket, "healthz", address)
+	for i, l := range listeners {
+		g.Go(func() error { return serveOn(ctx, l, handlers[i], n.log) })
+	}
+	n.log.Info("serving", "socket", socket, "healthz", health, "readOnly", open)
 	return nil
 }
 
@@ -115,6 +128,16 @@ func (n *Node) localHandler() http.Handler {
 	mux.Handle("GET /probes", page(func() any { return n.probeRows() }, n.writeProbes))
 	mux.Handle("GET /events", page(func() any { return n.events.Recent() }, n.writeEvents))
 	mux.Handle("GET /node", page(func() any { return n.object() }, n.writeNode))
+	mux.Handle("GET /metrics", n.cfg.metrics.handler())
+	mux.Handle("GET /healthz", healthHandler(n.checks()))
+	return mux
+}
+
+// openHandler serves what the configuration opens to everybody.
+func (n *Node) openHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /pods", n.servePods)
+	mux.Handle("GET /metrics", n.cfg.metrics.handler())
 	mux.Handle("GET /healthz", healthHandler(n.checks()))
 	return mux
 }

@@ -21,6 +21,7 @@ import (
 // allocatable/config, which reports the others.
 func Honoured() []string {
 	return []string{
+		"address",
 		"cgroupDriver",
 		"cgroupRoot",
 		"clusterDNS",
@@ -57,6 +58,7 @@ func Honoured() []string {
 		"podsPerCore",
 		"preloadedImagesVerificationAllowlist",
 		"providerID",
+		"readOnlyPort",
 		"registerNode",
 		"registerWithTaints",
 		"registryBurst",
@@ -83,10 +85,10 @@ func Honoured() []string {
 // agent of another make.
 type AdoptUID func(pod *corev1.Pod) (types.UID, bool)
 
-// dialer connects to the runtime of the configuration.
-func dialer(k *kubeletconfig.KubeletConfiguration) func(context.Context) (Runtime, error) {
+// dialer connects to the runtime of the configuration and counts the calls.
+func dialer(k *kubeletconfig.KubeletConfiguration, m *metrics) func(context.Context) (Runtime, error) {
 	return func(ctx context.Context) (Runtime, error) {
-		c, err := runtime.Dial(ctx, k.ContainerRuntimeEndpoint, runtime.Config{Timeout: k.RuntimeRequestTimeout.Duration})
+		c, err := runtime.Dial(ctx, k.ContainerRuntimeEndpoint, runtime.Config{Timeout: k.RuntimeRequestTimeout.Duration, Called: m.called})
 		if err != nil {
 			return nil, err
 		}
@@ -155,6 +157,15 @@ func healthAddress(k *kubeletconfig.KubeletConfiguration) string {
 	return net.JoinHostPort(k.HealthzBindAddress, strconv.Itoa(int(*k.HealthzPort)))
 }
 
+// readOnlyAddress returns where everybody may look, on the address of the kubelet; empty:
+// nowhere, the default.
+func readOnlyAddress(k *kubeletconfig.KubeletConfiguration) string {
+	if k.ReadOnlyPort == 0 {
+		return ""
+	}
+	return net.JoinHostPort(k.Address, strconv.Itoa(int(k.ReadOnlyPort)))
+}
+
 // The values of the field cgroupDriver.
 const (
 	driverCgroupfs = "cgroupfs"
@@ -185,6 +196,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		TakeOver:    n.cfg.TakeOver,
 		Prober:      n.cfg.Probes.Results,
 		Cgroups:     n.cgroupDirs(cgroupDriver),
+		Limits:      n.cfg.Limits,
 		Log:         n.log,
 	}
 	if limit := k.CrashLoopBackOff.MaxContainerRestartPeriod; limit != nil {

@@ -157,8 +157,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// scrape asks for metrics and the pods until ctx ends. A kubelet that does not serve
-// some of them is asked all the same.
+// scrape asks for metrics and the pods until ctx ends. What a kubelet does not serve, as
+// ours no /metrics/probes, it is asked for all the same.
 func (s *side) scrape(ctx context.Context) {
 	client := s.Client()
 	for sleep(ctx, scrapeEvery) == nil {
