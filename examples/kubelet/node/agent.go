@@ -413,11 +413,11 @@ func (c cleaner) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 		return c.agent.clearEvicted(ctx, pod)
 	}
 	err := c.agent.forget(ctx, pod.UID)
-	if err == nil || errors.Is(err, podsync.ErrNotAcknowledged) {
+	if err == nil || errors.Is(err, podsync.ErrNotAcknowledged) && !ofManifest(pod) {
 		return err
 	}
 	// All of it has stopped, so nobody has to wait for the rest, such as the next pod
-	// of this name.
+	// of this name. A changed manifest runs without the API server: it may be that server.
 	c.agent.leftovers.note(pod, err)
 	return nil
 }

@@ -26,8 +26,9 @@ import (
 // their statuses. There are no Services, and events are forgotten.
 type apiServer struct {
 	mu sync.Mutex // guards the fields below
-	// down says that nothing answers.
+	// down says that nothing answers, node is the UID of the Node; empty: there is none.
 	down    bool
+	node    types.UID
 	version int
 	pods    map[types.UID]*corev1.Pod
 	// changes are all changes, and changed is closed at the next one, or when the server

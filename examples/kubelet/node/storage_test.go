@@ -17,13 +17,16 @@ import (
 // no volumes.
 
 func (c coreClient) PersistentVolumes() corev1client.PersistentVolumeInterface { return volumeClient{} }
-func (c coreClient) Nodes() corev1client.NodeInterface                         { return nodeClient{} }
+func (c coreClient) Nodes() corev1client.NodeInterface                         { return nodeClient{s: c.s} }
 
 type (
 	volumeClient struct {
 		corev1client.PersistentVolumeInterface
 	}
-	nodeClient       struct{ corev1client.NodeInterface }
+	nodeClient struct {
+		corev1client.NodeInterface
+		s *apiServer
+	}
 	attachmentClient struct {
 		storagev1client.VolumeAttachmentInterface
 	}
@@ -32,8 +35,16 @@ type (
 	}
 )
 
-func (nodeClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Node, error) {
-	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
+func (c nodeClient) Get(_ context.Context, name string, _ metav1.GetOptions) (*corev1.Node, error) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	switch {
+	case c.s.down:
+		return nil, errRefused
+	case c.s.node == "":
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
+	}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: c.s.node}}, nil
 }
 
 // CertificatesV1 has no trust bundles that a test needs.
@@ -62,6 +73,7 @@ func (c csiNodeClient) Get(_ context.Context, name string, _ metav1.GetOptions) 
 	defer c.s.mu.Unlock()
 	node := &storagev1.CSINode{}
 	node.Name = name
+	node.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: c.s.node}}
 	return node, c.s.upLocked()
 }
 
