@@ -23,8 +23,8 @@ import (
 // replicas is how many pods the Deployment has.
 const replicas = 20
 
-// objects are the Deployment, and on each node a pod of a web server and its client,
-// which lives as long as it gets answers.
+// objects are the Deployment, whose pods need nothing of the API server to start again, a
+// pod of a web server and its client, which lives as long as it gets answers, and a Job.
 const objects = `
 apiVersion: apps/v1
 kind: Deployment
@@ -47,7 +47,6 @@ kind: Pod
 metadata: {name: pair}
 spec:
   nodeName: node-1
-  automountServiceAccountToken: false
   terminationGracePeriodSeconds: 1
   containers:
   - name: server

@@ -69,7 +69,9 @@ func (c *catalog) replace(set podsource.Merged) []*corev1.Pod {
 	c.gone = maps.Clone(c.pods)
 	maps.DeleteFunc(c.gone, func(uid types.UID, _ *corev1.Pod) bool { return next[uid] != nil })
 	c.pods, c.recalled = next, set.Recalled
-	maps.DeleteFunc(c.statuses, func(uid types.UID, _ corev1.PodStatus) bool { return next[uid] == nil })
+	if set.Complete { // before that nothing has ended for its absence
+		maps.DeleteFunc(c.statuses, func(uid types.UID, _ corev1.PodStatus) bool { return next[uid] == nil })
+	}
 	maps.DeleteFunc(c.first, func(uid types.UID, _ bool) bool { return next[uid] == nil })
 	return changed
 }
@@ -203,7 +205,9 @@ func (c *catalog) known() []knownPod {
 	defer c.mu.Unlock()
 	known := make([]knownPod, 0, len(c.pods))
 	for uid, status := range c.statuses {
-		known = append(known, knownPod{c.pods[uid], status})
+		if pod := c.pods[uid]; pod != nil {
+			known = append(known, knownPod{pod, status})
+		}
 	}
 	return known
 }

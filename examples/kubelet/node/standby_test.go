@@ -277,3 +277,38 @@ func TestStoreThatCannotBeUsed(t *testing.T) {
 		}
 	})
 }
+
+// TestManifestPutBackWhileTheAPIServerIsAway: before that has answered nothing is stopped
+// because it is not named, so the pod of a manifest that comes back has run on, and is shown
+// as it is. Once it has answered, a manifest that is gone ends its pod.
+func TestManifestPutBackWhileTheAPIServerIsAway(t *testing.T) {
+	for name, gap := range map[string]time.Duration{"soon": 2 * time.Second, "at once": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			onMachine(t, func(m *machine) {
+				t := m.t
+				s := newAPIServer()
+				s.setDown(true)
+				m.manifests.write(newPod("web"))
+				k := m.start(t, s.inCluster)
+				pass(20 * time.Second)
+				before := m.containers(t)["web"]
+				m.manifests.write()
+				pass(gap)
+				m.manifests.write(newPod("web"))
+				pass(time.Minute)
+				if after := m.containers(t)["web"]; before == "" || after != before {
+					t.Errorf("container %q became %q", before, after)
+				}
+				if status := k.pods()["web"].Status; status.Phase != corev1.PodRunning || !status.ContainerStatuses[0].Ready {
+					t.Errorf("status is %+v, want Running and ready", status)
+				}
+				m.manifests.write()
+				pass(time.Minute)
+				m.wantRunning("web")
+				s.setDown(false)
+				pass(3 * time.Minute)
+				m.wantRunning()
+			})
+		})
+	}
+}
