@@ -116,8 +116,11 @@ func (n *Node) reportedInUse(names []corev1.UniqueVolumeName) {
 // storageFault says why pods with volumes of drivers cannot come yet, empty if they can.
 func (n *Node) storageFault() string {
 	a := n.agent.get()
-	if a == nil || a.volumes.storage == nil {
+	switch {
+	case n.cfg.Client == nil:
 		return ""
+	case a == nil:
+		return "CSINode is not yet initialized" // in the words of the kubelet
 	}
 	if err := a.volumes.storage.Ready(); err != nil {
 		return err.Error()

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/podworker/events"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/podworker/volume"
@@ -57,6 +58,7 @@ func newVolumes(n *Node, a *agent) (*volumes, error) {
 		}
 		cfg.Tokens, cfg.Bundles, cfg.Providers = v.tokens, v.bundles, []volume.Provider{v.storage}
 	}
+	n.warnOfSwap()
 	v.manager, err = volume.New(cfg)
 	return v, err
 }
@@ -67,6 +69,25 @@ func (v *volumes) abilities() podspec.Ability {
 		return 0
 	}
 	return podspec.ServiceAccountTokens | podspec.TrustBundles | podspec.CSIVolumes
+}
+
+// reasonMemorySwaps is the kubelet's word for a node that may write volumes in memory to
+// disk.
+const (
+	reasonMemorySwaps  = "PossibleMemoryBackedVolumesOnDisk"
+	messageMemorySwaps = "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, etc.) " +
+		"might be swapped to disk and should no longer be considered secure."
+)
+
+// warnOfSwap tells that what is in memory may not stay there.
+func (n *Node) warnOfSwap() {
+	swaps, err := volume.Mounter{}.MemoryMaySwap()
+	switch {
+	case err != nil:
+		n.log.Warn("nobody knows whether volumes in memory are swapped", "err", err)
+	case swaps:
+		n.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeWarning, reasonMemorySwaps, messageMemorySwaps)
+	}
 }
 
 // run keeps volumes new until ctx ends.
