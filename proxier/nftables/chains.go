@@ -27,10 +27,8 @@ func (p *program) chainRules(c chain) []rule {
 		return []rule{p.draw(c.n, chain{kind: pick, space: c.space})}
 	case local:
 		return []rule{p.draw(c.n, chain{kind: pickLocal, space: c.space})}
-	case pick:
-		return p.pick(c.space, c.space.of(endpoints))
-	case pickLocal:
-		return p.pick(c.space, c.space.of(localEndpoints))
+	case pick, pickLocal:
+		return p.pick(c.space, c.space.of(slotsOf(c.kind)))
 	case cluster, affinityCluster:
 		return []rule{p.local.foreign(&p.assembler).then(setMark(p.mark)...), {p.goTo(c.without())}}
 	case external, affinityExternal:
@@ -43,12 +41,8 @@ func (p *program) chainRules(c chain) []rule {
 		return p.entryServices()
 	case entryMasquerade:
 		return []rule{masquerade(p.mark), p.hairpins()}
-	case classify:
-		return []rule{p.classify(classes)}
-	case classifyPolicy:
-		return []rule{p.classify(policyClasses)}
-	case classifyRefusal:
-		return []rule{p.classify(refusals)}
+	case classify, classifyPolicy, classifyRefusal:
+		return []rule{p.classify(classMapOf(c.kind))}
 	case entryInput:
 		return append(p.toNodePort(nodePortNoEndpoints), p.verdictBy(byAddr, noEndpoints))
 	case entryForward:
@@ -60,6 +54,25 @@ func (p *program) chainRules(c chain) []rule {
 		return []rule{p.firewall()}
 	}
 	return nil
+}
+
+// slotsOf returns the map that a chain picks from.
+func slotsOf(k chainKind) object {
+	if k == pickLocal {
+		return localEndpoints
+	}
+	return endpoints
+}
+
+// classMapOf returns the map that a chain classifies by.
+func classMapOf(k chainKind) object {
+	switch k {
+	case classifyPolicy:
+		return policyClasses
+	case classifyRefusal:
+		return refusals
+	}
+	return classes
 }
 
 // without returns the chain that c goes to after it has marked a packet.

@@ -33,7 +33,7 @@ func (f *configFile) Run(ctx context.Context) error {
 	// The directory, since files are replaced, and those of a ConfigMap by a link there.
 	hints, err := fsnotify.NewWatcher()
 	if err == nil {
-		defer hints.Close()
+		defer func() { _ = hints.Close() }()
 		err = hints.Add(filepath.Dir(f.path))
 	} else {
 		hints = &fsnotify.Watcher{}
@@ -55,7 +55,8 @@ func (f *configFile) Run(ctx context.Context) error {
 			return nil
 		case event := <-hints.Events:
 			concerned = f.concerns(event.Name)
-		case <-hints.Errors:
+		case err := <-hints.Errors:
+			f.log.Debug("a change of the configuration file may have been missed", "err", err)
 		case <-tick.C: // whatever was missed
 		}
 	}

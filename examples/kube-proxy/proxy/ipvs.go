@@ -63,7 +63,7 @@ func removeVirtualServers(ctx context.Context, exclude []netip.Prefix) error {
 	if err != nil {
 		return fmt.Errorf("connect to IPVS over netlink: %w", err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	family, err := ipvsFamily(c)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func deleteLink(index int) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	info := make([]byte, unix.SizeofIfInfomsg)
 	binary.NativeEndian.PutUint32(info[4:], uint32(index))
 	_, err = c.Execute(netlink.Message{
@@ -192,7 +192,7 @@ func destroySets(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to ipset over netlink: %w", err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	var errs []error
 	for _, prefix := range []string{"KUBE-", "KUBE-6-"} {
 		for _, set := range ipvsSets() {
