@@ -252,6 +252,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.serve(ctx, g); err != nil {
 		return err
 	}
+	n.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	g.Go(func() error { return n.watchMachine(ctx) })
 	g.Go(func() error { return n.events.Run(ctx) })
 	g.Go(func() error { return n.beat.run(ctx) })

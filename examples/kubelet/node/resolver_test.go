@@ -43,3 +43,14 @@ func TestResolverConfigurationIsChecked(t *testing.T) {
 		}
 	})
 }
+
+// TestStartIsTold as the first event of the node.
+func TestStartIsTold(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		m.start(m.t)
+		pass(time.Second)
+		if got := m.log.count("msg=event", "reason=Starting", "Starting kubelet."); got != 1 {
+			m.t.Errorf("the start is told %d times, want once", got)
+		}
+	})
+}
