@@ -120,6 +120,7 @@ func (b *Backend) newRulesets(n proxier.Network) (map[proxier.Family]*ruleset, e
 		return nil, err
 	}
 	out := map[proxier.Family]*ruleset{}
+	b.addrs = nil
 	for _, f := range b.cfg.Families {
 		s := settings{family: f, mark: b.mark, liberal: liberal, countInvalid: b.counts(invalidCounter)}
 		if err := b.placeNodePorts(&s, n); err != nil {
@@ -157,6 +158,7 @@ func (b *Backend) placeNodePorts(s *settings, n proxier.Network) error {
 	if err != nil {
 		return err
 	}
+	b.addrs = all
 	for _, a := range all {
 		if slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			s.nodePorts = append(s.nodePorts, a)

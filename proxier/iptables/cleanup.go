@@ -152,5 +152,5 @@ func (s *script) cleanTable(t tableName, table *savedTable, goes ownership) {
 func (w *watched) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sentinels = nil
+	w.sentinels, w.addrs = nil, nil
 }

@@ -238,13 +238,25 @@ func (c *commands) names() []string {
 
 // node is a host in memory.
 type node struct {
+	mu        sync.Mutex // guards addresses
 	addresses []netip.Addr
 	on        map[string]bool // kernel parameters that are not 0
 	counters  bool            // whether the kernel has them
 	setErr    error
 }
 
-func (n *node) addrs() ([]netip.Addr, error)    { return n.addresses, nil }
+func (n *node) addrs() ([]netip.Addr, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addresses, nil
+}
+
+func (n *node) move(to []netip.Addr) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.addresses = to
+}
+
 func (n *node) isSet(name string) (bool, error) { return n.on[name], nil }
 
 func (n *node) set(name string) error {

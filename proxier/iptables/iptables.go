@@ -116,7 +116,9 @@ type Backend struct {
 	// programs are known from the first use on.
 	programs map[proxier.Family]programs
 	nodeAddr map[proxier.Family]netip.Addr // for source ranges
-	watched  watched
+	// addrs are all addresses of the node, if rules name some of them.
+	addrs   []netip.Addr
+	watched watched
 }
 
 var _ proxier.Backend = (*Backend)(nil)

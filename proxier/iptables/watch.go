@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -20,6 +21,8 @@ type watched struct {
 	sentinels []*sentinel
 	// many tells that there are too many endpoints to list all rules without need.
 	many bool
+	// addrs are those of the node that rules were made for; nil if none names one.
+	addrs []netip.Addr
 }
 
 // sentinel is what has to be there of one family.
@@ -40,13 +43,25 @@ func (w *watched) publish(b *Backend) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sentinels, w.many = made, many
+	w.sentinels, w.many, w.addrs = made, many, b.addrs
 }
 
 func (w *watched) get() (all []*sentinel, many bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.sentinels, w.many
+}
+
+// moved reports whether the node has other addresses than rules were made for.
+func (w *watched) moved(h host) bool {
+	w.mu.Lock()
+	made := w.addrs
+	w.mu.Unlock()
+	if made == nil {
+		return false
+	}
+	now, err := h.addrs()
+	return err == nil && !slices.Equal(made, now)
 }
 
 // newSentinel asks for each rule that does not depend on ServicePorts.
@@ -72,8 +87,9 @@ func newSentinel(f proxier.Family, p programs, have fixed) *sentinel {
 // Watch looks every CheckInterval whether the jumps, the rules that belong to no
 // Service and the canary chains are there, in each table. When they are not, because
 // somebody has flushed a table or reloaded a firewall, it waits until that is over,
-// and tells drifted, which may be (*proxier.Proxier).RequestReset. So it does every
-// FullInterval, for rules that it does not look at. It returns nil when ctx ends, and
+// and tells drifted, which may be (*proxier.Proxier).RequestReset. So it does when the
+// node's addresses change, if rules name them, and every FullInterval, for rules that it
+// does not look at. It returns nil when ctx ends, and
 // runs beside the other methods.
 func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 	tick := time.NewTicker(b.cfg.CheckInterval)
@@ -86,6 +102,12 @@ func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 		case <-tick.C: // time for a look
 		}
 		all, many := b.watched.get()
+		if b.watched.moved(b.host) {
+			b.cfg.Log.Info("the node has other addresses for node ports")
+			drifted()
+			listed = time.Now()
+			continue
+		}
 		if missing := b.look(ctx, all); len(missing) > 0 {
 			missing = b.settled(ctx, all, missing)
 			b.cfg.Log.Warn("rules were changed by somebody else", "missing", missing)

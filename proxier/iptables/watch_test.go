@@ -115,3 +115,29 @@ func TestALockedTableIsNotDrift(t *testing.T) {
 		}
 	})
 }
+
+// Node ports that are limited to some of the node's addresses follow these.
+func TestOtherAddressesOfTheNodeAreDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommands()
+		cfg := ipv4(Config{NodePortAddresses: prefixes("192.0.2.0/24")})
+		cfg.Exec = c
+		host := &node{on: map[string]bool{}, addresses: addrs("192.0.2.1")}
+		be, err := newWith(cfg, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustReset(t, be)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- be.Watch(ctx, func() { mustReset(t, be) }) }()
+		host.move(addrs("192.0.2.2"))
+		time.Sleep(2 * DefaultCheckInterval) //nolint:forbidigo // fake time
+		synctest.Wait()
+		if got := strings.Join(c.rulesOf("iptables-nft"), "\n"); !strings.Contains(got, "-d 192.0.2.2/32") || strings.Contains(got, "-d 192.0.2.1/32") {
+			t.Errorf("rules after the node has moved:\n%s", got)
+		}
+		cancel()
+		<-done
+	})
+}
