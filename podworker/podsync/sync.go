@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -261,15 +262,19 @@ func (s *Syncer) check(pod *corev1.Pod, r *record) error {
 // refuse ends a pod that asks for what this agent cannot do. If another agent has
 // it running, it is left as it is.
 func (s *Syncer) refuse(pod *corev1.Pod, r *record, seen *podstatus.Observed, why error) (podworker.Outcome, error) {
-	if r.once(toldField, why.Error()) {
-		s.warning(pod, "", "UnsupportedField", why.Error())
+	reason, message := "UnsupportedField", why.Error()
+	if refused, ok := errors.AsType[*podspec.RefusedError](why); ok {
+		reason, message = refused.Reason()
+	}
+	if r.once(toldField, message) {
+		s.warning(pod, "", reason, message)
 	}
 	in := s.statusInput(pod, r, seen)
 	if seen.Running() {
 		s.emit(pod, r, in)
 		return podworker.Outcome{}, why
 	}
-	r.end = podstatus.End{Phase: corev1.PodFailed, Reason: "UnsupportedField", Message: "Pod was rejected: " + why.Error()}
+	r.end = podstatus.End{Phase: corev1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message}
 	in.End = r.end
 	s.emit(pod, r, in)
 	return podworker.Outcome{Terminal: true}, nil
