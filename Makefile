@@ -176,7 +176,7 @@ test-long: ## the tests that make days of a node's life, in full length
 	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
 	@NODEKIT_LONG=1 NODEKIT_TEST_TOOLS=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 60m -run 'Churn|TakeOver|Stories' ./test/node ./test/replay
 	@$(MAKE) --no-print-directory cluster-tools
-	@NODEKIT_LONG=1 NODEKIT_TEST_TOOLS=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 60m ./test/flows
+	@NODEKIT_LONG=1 NODEKIT_TEST_TOOLS=1 REQUIRE_KERNEL=1 go test -count=1 -timeout 60m ./test/flows ./test/joined
 	@$(MAKE) --no-print-directory vm && hack/install.sh $(APT_QEMU)
 	@$(VM) $(QEMU) -run '^TestKernel' ./proxier/nftables
 
