@@ -41,7 +41,9 @@ func (b *Backend) reset(ctx context.Context, st *proxier.State) error {
 		r.Reset = true
 		return r, err
 	})
+	b.refused = 0
 	for _, problems := range refused {
+		b.refused += len(problems)
 		for _, p := range problems {
 			b.report(p)
 		}
@@ -73,9 +75,12 @@ func (b *Backend) find(ctx context.Context) error {
 // maxRefused is how many ServicePorts are left out of a Reset for the others' sake.
 const maxRefused = 8
 
+// resetFamily resets one family. What is refused is tried a second time before it is left
+// out: something may have come in between.
 func (b *Backend) resetFamily(ctx context.Context, f proxier.Family, ports []*proxier.ServicePort) (Restore, []Problem, error) {
 	var refused []Problem
-	for {
+	var suspect proxier.Key
+	for tries := 1; ; tries++ {
 		saved, err := b.save(ctx, f)
 		if err != nil {
 			return Restore{Family: f, Err: err}, refused, err
@@ -83,8 +88,12 @@ func (b *Backend) resetFamily(ctx context.Context, f proxier.Family, ports []*pr
 		b.rulesets[f].reset(saved, ports)
 		r, err := b.restore(ctx, f, b.rulesets[f])
 		e, ok := errors.AsType[*RestoreError](err)
-		if !ok || e.Key == (proxier.Key{}) || len(refused) == maxRefused {
+		if !ok || e.Key == (proxier.Key{}) || len(refused) == maxRefused || tries > 2*maxRefused {
 			return r, refused, err
+		}
+		if e.Key != suspect {
+			suspect = e.Key
+			continue
 		}
 		refused = append(refused, Problem{Key: e.Key, Reason: e.Error()})
 		ports = slices.DeleteFunc(slices.Clone(ports), func(p *proxier.ServicePort) bool { return p.Key == e.Key })

@@ -117,7 +117,9 @@ type Backend struct {
 	programs map[proxier.Family]programs
 	nodeAddr map[proxier.Family]netip.Addr // for source ranges
 	// addrs are all addresses of the node, if rules name some of them.
-	addrs   []netip.Addr
+	addrs []netip.Addr
+	// refused is how many ServicePorts the last Reset has left out.
+	refused int
 	watched watched
 }
 

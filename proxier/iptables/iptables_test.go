@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -102,14 +103,7 @@ func TestOneServiceDoesNotStopTheOthers(t *testing.T) {
 	be := newFake(t, c, ipv4(Config{Problem: func(p Problem) { problems = append(problems, p) }}))
 	bad := servicePort("bad", "10.96.0.1", "10.244.0.1:80")
 	good := servicePort("good", "10.96.0.2", "10.244.0.2:80")
-	c.before = func(cmd Command) (Result, bool) {
-		for i, line := range strings.Split(string(cmd.Stdin), "\n") {
-			if strings.Contains(line, "--to-destination 10.244.0.1:80") {
-				return Result{Status: 2, Stderr: []byte("iptables-restore: line " + itoa(i+1) + " failed\n")}, true
-			}
-		}
-		return Result{}, false
-	}
+	c.before = func(cmd Command) (Result, bool) { return refuse(cmd, "10.244.0.1:80") }
 	mustReset(t, be, bad, good)
 	if len(problems) != 1 || problems[0].Key != bad.Key || !strings.Contains(problems[0].Reason, "DNAT --to-destination 10.244.0.1:80") {
 		t.Errorf("problems = %v, want one of bad with the line", problems)
@@ -125,13 +119,32 @@ func TestOneServiceDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-func itoa(n int) string { return string(appendInt(nil, n)) }
-
-func appendInt(b []byte, n int) []byte {
-	if n >= 10 {
-		b = appendInt(b, n/10)
+// refuse refuses rules that lead to an endpoint.
+func refuse(cmd Command, endpoint string) (Result, bool) {
+	for i, line := range strings.Split(string(cmd.Stdin), "\n") {
+		if strings.Contains(line, "--to-destination "+endpoint) {
+			return Result{Status: 2, Stderr: fmt.Appendf(nil, "iptables-restore: line %d failed\n", i+1)}, true
+		}
 	}
-	return append(b, byte('0'+n%10))
+	return Result{}, false
+}
+
+// What fails once only, because something came in between, is not left out.
+func TestARefusalIsTriedTwice(t *testing.T) {
+	c := newCommands()
+	be := newFake(t, c, ipv4(Config{}))
+	refusals := 0
+	c.before = func(cmd Command) (Result, bool) {
+		r, refused := refuse(cmd, "10.244.0.1:80")
+		if refused {
+			refusals++
+		}
+		return r, refused && refusals == 1
+	}
+	mustReset(t, be, servicePort("a", "10.96.0.1", "10.244.0.1:80"))
+	if got := strings.Join(c.rulesOf("iptables-nft"), "\n"); !strings.Contains(got, "10.244.0.1:80") {
+		t.Errorf("it is left out:\n%s", got)
+	}
 }
 
 func TestLinesOfAScriptHaveOwners(t *testing.T) {

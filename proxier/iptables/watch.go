@@ -21,6 +21,8 @@ type watched struct {
 	sentinels []*sentinel
 	// many tells that there are too many endpoints to list all rules without need.
 	many bool
+	// refused tells that ServicePorts were left out.
+	refused bool
 	// addrs are those of the node that rules were made for; nil if none names one.
 	addrs []netip.Addr
 }
@@ -43,14 +45,30 @@ func (w *watched) publish(b *Backend) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sentinels, w.many, w.addrs = made, many, b.addrs
+	w.sentinels, w.many, w.addrs, w.refused = made, many, b.addrs, b.refused > 0
 }
 
-func (w *watched) get() (all []*sentinel, many bool) {
+func (w *watched) get() []*sentinel {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.sentinels, w.many
+	return w.sentinels
 }
+
+// due reports whether it is time for a Reset although nothing seems to be missing.
+func (w *watched) due(since time.Duration, cfg Config) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.sentinels == nil:
+		return false
+	case w.refused && since >= refusedIntervals*cfg.CheckInterval:
+		return true
+	}
+	return !w.many && since >= cfg.FullInterval
+}
+
+// refusedIntervals is after how many looks ServicePorts that were left out are tried again.
+const refusedIntervals = 10
 
 // moved reports whether the node has other addresses than rules were made for.
 func (w *watched) moved(h host) bool {
@@ -89,7 +107,7 @@ func newSentinel(f proxier.Family, p programs, have fixed) *sentinel {
 // somebody has flushed a table or reloaded a firewall, it waits until that is over,
 // and tells drifted, which may be (*proxier.Proxier).RequestReset. So it does when the
 // node's addresses change, if rules name them, and every FullInterval, for rules that it
-// does not look at. It returns nil when ctx ends, and
+// does not look at, and sooner for ServicePorts that a Reset has left out. It returns nil when ctx ends, and
 // runs beside the other methods.
 func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 	tick := time.NewTicker(b.cfg.CheckInterval)
@@ -101,7 +119,7 @@ func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 			return nil
 		case <-tick.C: // time for a look
 		}
-		all, many := b.watched.get()
+		all := b.watched.get()
 		if b.watched.moved(b.host) {
 			b.cfg.Log.Info("the node has other addresses for node ports")
 			drifted()
@@ -113,7 +131,7 @@ func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 			b.cfg.Log.Warn("rules were changed by somebody else", "missing", missing)
 			drifted()
 			listed = time.Now()
-		} else if !many && all != nil && time.Since(listed) >= b.cfg.FullInterval {
+		} else if b.watched.due(time.Since(listed), b.cfg) {
 			drifted()
 			listed = time.Now()
 		}

@@ -97,6 +97,30 @@ func TestAllRulesAreListedEveryHour(t *testing.T) {
 	})
 }
 
+// A ServicePort that was left out is tried again.
+func TestRefusedServicesAreTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommands()
+		be := newFake(t, c, ipv4(Config{Problem: func(Problem) {}}))
+		c.before = func(cmd Command) (Result, bool) { return refuse(cmd, "10.244.0.1:80") }
+		bad := servicePort("bad", "10.96.0.1", "10.244.0.1:80")
+		mustReset(t, be, bad)
+		c.mu.Lock()
+		c.before = nil
+		c.mu.Unlock()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- be.Watch(ctx, func() { mustReset(t, be, bad) }) }()
+		time.Sleep((refusedIntervals + 2) * DefaultCheckInterval) //nolint:forbidigo // fake time
+		synctest.Wait()
+		if got := strings.Join(c.rulesOf("iptables-nft"), "\n"); !strings.Contains(got, "10.244.0.1:80") {
+			t.Errorf("it is not programmed:\n%s", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
 // Who holds the lock does not make rules look like missing.
 func TestALockedTableIsNotDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
