@@ -53,6 +53,8 @@ type helpers struct {
 	volumes  *volumes
 	// cgroups is nil where the runtime makes those of pods.
 	cgroups *podCgroups
+	// pressure is nil where nobody is evicted from here.
+	pressure *pressure
 	// remote has the pods of a URL; nil: none is configured.
 	remote Source
 	// cluster and services are nil on a node without an API server.
@@ -142,6 +144,9 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 		return err
 	}
 	a.volumes.objects.kept = newKeptObjects(a)
+	if a.pressure, err = newPressure(ctx, n, a); err != nil {
+		return err
+	}
 	sync.OnStatus, sync.OnEvent = a.setStatus, a.tell
 	if a.probing != nil {
 		sync.Prober = a.probing
@@ -208,6 +213,8 @@ func (a *agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.services.run(ctx) })
 	g.Go(func() error { return a.volumes.run(ctx) })
 	g.Go(func() error { return a.relist(ctx) })
+	g.Go(func() error { return a.pressure.run(ctx) })
+	g.Go(func() error { return a.enforce(ctx) })
 	g.Go(func() error { return a.listen(ctx) })
 	a.read(ctx, g, sources)
 	return g.Wait()

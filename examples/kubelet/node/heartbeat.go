@@ -64,6 +64,7 @@ func newHeartbeat(n *Node) (*heartbeat, error) {
 		Registration: h.registration(),
 		Facts:        h.facts,
 		NotReady:     h.notReady,
+		Pressures:    latePressures{n},
 		Period:       k.NodeStatusUpdateFrequency.Duration,
 		ReportPeriod: k.NodeStatusReportFrequency.Duration,
 		Timeout:      min(nodestatus.DefaultTimeout, time.Duration(k.NodeLeaseDurationSeconds)*time.Second),

@@ -35,6 +35,8 @@ type Runtime interface {
 	podsync.Runtime
 	images.Lister
 	gc.Runtime
+	// ListContainerStats is the CRI call of this name.
+	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
 	// Snapshot lists what there is.
 	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
 	// Version, Status and RuntimeConfig are the CRI calls of these names.
@@ -109,6 +111,9 @@ type Config struct {
 	// Cgroups removes the cgroups of pods, which the runtime makes; nil: the node makes
 	// and removes them in the hierarchies of this machine, unless they are systemd's.
 	Cgroups podsync.Cgroups
+	// Gauge measures what is left on the machine, below which pods are evicted; nil: this
+	// machine, or nobody is evicted if Cgroups is set.
+	Gauge Gauge
 	// Machine says where the resources of the machine are read; empty fields: this
 	// machine, the filesystem of Root, as often as a kubelet.
 	Machine capacity.Config

@@ -15,6 +15,7 @@ type podCgroups struct {
 	*cgroups.Tree
 	// guest leaves what is common to all pods of the machine to another agent.
 	guest bool
+	node  *Node
 }
 
 // newPodCgroups returns the cgroups of the pods, nil if they are the business of
@@ -37,7 +38,7 @@ func newPodCgroups(n *Node, driver string) (*podCgroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &podCgroups{tree, n.guest}, nil
+	return &podCgroups{tree, n.guest, n}, nil
 }
 
 // cgroupRules are what the configuration adds to the limits of pods.

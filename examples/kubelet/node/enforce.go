@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/podworker/events"
+)
+
+// What enforceNodeAllocatable can name
+// (https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources).
+const (
+	enforcePods               = "pods"
+	enforceSystem             = "system-reserved"
+	enforceKube               = "kube-reserved"
+	enforceSystemCompressible = "system-reserved-compressible"
+	enforceKubeCompressible   = "kube-reserved-compressible"
+)
+
+// enforceAgain is the time between two attempts to hold all pods to what they may have.
+const enforceAgain = time.Minute
+
+func enforces(k *kubeletconfig.KubeletConfiguration, what string) bool {
+	return slices.Contains(k.EnforceNodeAllocatable, what)
+}
+
+// offered is what all pods together may have: the capacity without what is reserved.
+// What hard eviction keeps free counts: eviction needs room to act.
+func offered(r *resources, k *kubeletconfig.KubeletConfiguration) corev1.ResourceList {
+	reserved, _ := config.Reserved(k) // was read before
+	most := corev1.ResourceList{}
+	for name, q := range r.Capacity {
+		if enforces(k, enforcePods) {
+			q = q.DeepCopy()
+			for _, list := range []corev1.ResourceList{reserved.Kube, reserved.System} {
+				q.Sub(list[name])
+			}
+			if name == corev1.ResourceCPU && reserved.SystemCPUs > 0 {
+				whole := r.Capacity[name]
+				q = *resource.NewQuantity(whole.Value()-int64(reserved.SystemCPUs), resource.DecimalSI)
+			}
+		}
+		most[name] = q
+	}
+	return most
+}
+
+// enforceReserved holds the control groups of what runs beside the pods to what is
+// reserved for it.
+func (c *podCgroups) enforceReserved(ctx context.Context, k *kubeletconfig.KubeletConfiguration) error {
+	reserved, _ := config.Reserved(k) // was read before
+	for _, e := range []struct {
+		whole, compressible, group string
+		list                       corev1.ResourceList
+	}{
+		{enforceSystem, enforceSystemCompressible, k.SystemReservedCgroup, reserved.System},
+		{enforceKube, enforceKubeCompressible, k.KubeReservedCgroup, reserved.Kube},
+	} {
+		whole := enforces(k, e.whole)
+		if !whole && !enforces(k, e.compressible) {
+			continue
+		}
+		if err := c.EnforceReserved(ctx, e.group, e.list, !whole); err != nil {
+			return fmt.Errorf("enforceNodeAllocatable: %w", err)
+		}
+	}
+	return nil
+}
+
+// enforce holds all pods to what they may have. While they use more memory than that, it
+// is tried again: eviction makes room meanwhile.
+func (a *agent) enforce(ctx context.Context) error {
+	if a.cgroups == nil || a.cgroups.guest {
+		return nil
+	}
+	n := a.cgroups.node
+	if err := a.cgroups.enforceReserved(ctx, n.cfg.Kubelet); err != nil {
+		return err
+	}
+	tick := time.NewTicker(enforceAgain)
+	defer tick.Stop()
+	for {
+		err := a.cgroups.EnforcePods(ctx, offered(n.resources.p.Load(), n.cfg.Kubelet))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			a.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeNormal, "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
+			return nil
+		}
+		a.log.Warn("all pods could not be held to what they may have", "again", enforceAgain, "err", err)
+		a.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeWarning, "FailedNodeAllocatableEnforcement", "Failed to update Node Allocatable Limits "+err.Error())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

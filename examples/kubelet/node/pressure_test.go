@@ -1,0 +1,95 @@
+package node_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nodekit-go/nodekit/allocatable/eviction"
+	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+)
+
+// gauge has 1 GiB of 4 left, but for some looks at it, at which little is.
+type gauge struct {
+	mu  sync.Mutex
+	low int
+}
+
+func (g *gauge) runShort(looks int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.low = looks
+}
+
+func (g *gauge) Observe() (eviction.Observations, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := resource.MustParse("1Gi")
+	if g.low > 0 {
+		g.low--
+		left = resource.MustParse("91Mi")
+	}
+	return eviction.Observations{eviction.MemoryAvailable: {Available: left, Capacity: resource.MustParse("4Gi"), Time: time.Now()}}, nil
+}
+
+func (*gauge) Disks() (eviction.Disks, error) { return eviction.OneDisk, nil }
+
+// TestPodsAreEvictedWhenMemoryRunsShort: one pod goes, by priority, never a static one;
+// meanwhile no other pod without requests starts.
+func TestPodsAreEvictedWhenMemoryRunsShort(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		s, g := newAPIServer(), &gauge{}
+		m.manifests.write(newPod("static"))
+		first, second := apiPod("first"), apiPod("second")
+		first.Spec.Priority, second.Spec.Priority = new(int32(1)), new(int32(2))
+		s.bind(first, second)
+		k := m.start(t, s.inCluster, func(c *node.Config) { c.Gauge = g })
+		pass(20 * time.Second)
+		g.runShort(1)
+		pass(11 * time.Second)
+		late := apiPod("late")
+		s.bind(late)
+		pass(10 * time.Second)
+		want := map[string]string{"static": "Running", "first": "Failed Evicted", "second": "Running", "late": "Pending Evicted"}
+		if diff := cmp.Diff(want, k.phases()); diff != "" {
+			t.Errorf("phases under pressure (-want +got):\n%s", diff)
+		}
+		const message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 91Mi. Container app was using 8Mi, request is 0, has larger consumption of memory. "
+		status := k.pods()["first"].Status
+		if status.Message != message {
+			t.Errorf("message is %q, want %q", status.Message, message)
+		}
+		if c := conditionOf(status, corev1.DisruptionTarget); c.Status != corev1.ConditionTrue || c.Reason != corev1.PodReasonTerminationByKubelet {
+			t.Errorf("the pod's condition DisruptionTarget is %+v", c)
+		}
+		if code, page := k.get("unix", "/node?output=json"); code != http.StatusOK || !strings.Contains(page, `"MemoryPressure"`) {
+			t.Errorf("the page of the node answers %d and does not tell of the pressure:\n%s", code, page)
+		}
+		for _, event := range [][]string{{"reason=Evicted", "pod=default/first"}, {"reason=EvictionThresholdMet"}} {
+			if !m.log.has(append(event, "msg=event")...) {
+				t.Errorf("no event %v", event)
+			}
+		}
+		pass(6 * time.Minute)
+		want["late"] = "Running"
+		if diff := cmp.Diff(want, k.phases()); diff != "" {
+			t.Errorf("phases five minutes later (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func conditionOf(s corev1.PodStatus, kind corev1.PodConditionType) corev1.PodCondition {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}
