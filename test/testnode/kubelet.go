@@ -53,6 +53,8 @@ func (n *Node) LaunchKubelet(binary string) (*Kubelet, error) {
 		"healthzBindAddress":       "127.0.0.1",
 		"healthzPort":              10248,
 		"fileCheckFrequency":       "2s",
+		// The machine's disk is not the node's to guard.
+		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
 	}
 	file, err := n.writeConfig("kubelet.yaml", config)
 	if err != nil {
