@@ -66,7 +66,7 @@ func TestDeferredResizeIsWoken(t *testing.T) {
 					t.Fatalf("resize is %q with %d shares, want it deferred with 512", got, m.shares(t, "grows"))
 				}
 				k.end()
-				k = m.start(t, small(t), s.inCluster)
+				m.start(t, small(t), s.inCluster)
 				pass(7 * time.Second) // between two of the attempts each half a minute
 				tc.room(s)
 				pass(5 * time.Second)
