@@ -239,6 +239,7 @@ func thisHost(k *kubeletconfig.KubeletConfiguration) (*podspec.Node, error) {
 		IPs:            hostIPs(),
 		Memory:         hostMemory(),
 		Masked:         throttleCounters(),
+		SELinux:        hasSELinux(),
 		SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,
 		NoCPUQuota:     k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
 		DNS:            podspec.DNS{ClusterDNS: k.ClusterDNS, ClusterDomain: k.ClusterDomain},
