@@ -32,10 +32,9 @@ type file struct {
 	// unmet has what the pod of good needs, taken what objects of good other files have.
 	unmet, taken []Problem
 	status       FileStatus
-	// removed is true when the name was removed since the file was last read. absent is
-	// until when the pod of a file that was put back as it was is left out.
-	removed bool
-	absent  time.Time
+	// removed is true when the name was removed since the file was last read, putBack
+	// when it was back as it was then.
+	removed, putBack bool
 }
 
 // rest follows how long a name stays as it is.
@@ -149,16 +148,12 @@ func (f *file) take(r result) {
 // remove notes that the name was removed, whether or not it is back.
 func (f *file) remove() { f.removed, f.read = f.runs.pod != nil, false }
 
-// putBack has the pod of a file that was removed, and is back as it was, leave the set for
-// a while, so that it ends and starts anew. An edit that replaces the file in this way is
-// no more than an edit, and what is broken leaves the pod alone.
-func (f *file) putBack(before *corev1.Pod, until time.Time) bool {
-	same := f.removed && f.last.pod != nil && f.good.pod == before
+// restore takes that the file was read, whose pod was before until then. An edit that
+// replaces the file by removing it first is no more than an edit, and what is broken
+// leaves the pod alone.
+func (f *file) restore(before *corev1.Pod) {
+	f.putBack = f.putBack || f.removed && f.last.pod != nil && f.good.pod == before
 	f.removed = false
-	if same {
-		f.absent = until
-	}
-	return same
 }
 
 // valid reports whether a reading gave anything.

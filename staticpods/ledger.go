@@ -35,9 +35,6 @@ func (l *ledger) observe(v view, now time.Time) (read []entry, again time.Durati
 			l.files[e.name] = f
 		}
 		f.manifest = v.single || isManifestName(e.name)
-		if left := f.absent.Sub(now); left > 0 {
-			again = sooner(again, left)
-		}
 		if wait := f.see(e, now, l.settle); wait > 0 {
 			again = sooner(again, wait)
 		} else if !f.read || f.retry {
@@ -75,15 +72,9 @@ func (l *ledger) record(e entry, print fingerprint, r result, now time.Time) tim
 	}
 	before := f.runs.pod
 	f.take(r)
-	if f.putBack(before, now.Add(absence*l.settle)) {
-		return absence * l.settle
-	}
+	f.restore(before)
 	return 0
 }
-
-// absence is for how many settle times the pod of a file that was removed and put back is
-// left out: long enough to be noticed on a busy machine.
-const absence = 4
 
 // remove notes that names were removed since the last look, whether or not they are back.
 func (l *ledger) remove(names []string) {
@@ -110,6 +101,8 @@ type resolution struct {
 	// pods and objects are in the order of file names.
 	pods    []*corev1.Pod
 	objects []local
+	// putBack are those of the pods whose file was removed and is back as it was.
+	putBack []types.UID
 	// statuses has one for every file, in the same order.
 	statuses []FileStatus
 }
@@ -136,11 +129,11 @@ func (l *ledger) resolve(now time.Time) resolution {
 			continue
 		}
 		byName[fullName(pod)], byUID[pod.UID] = f, f
-		if f.absent.After(now) {
-			f.setStatus(FileStatus{State: Pending, Reason: "was removed and put back; its pod starts anew"}, now)
-			continue
-		}
 		out.pods = append(out.pods, pod)
+		if f.putBack {
+			f.putBack = false
+			out.putBack = append(out.putBack, pod.UID)
+		}
 		f.setStatus(f.contributes(), now)
 	}
 	out.statuses = make([]FileStatus, len(names))

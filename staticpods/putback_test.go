@@ -8,6 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // TestFileThatIsPutBackStartsItsPodAnew: as with the kubelet, to remove a manifest and
@@ -16,13 +19,13 @@ func TestFileThatIsPutBackStartsItsPodAnew(t *testing.T) {
 	tests := []struct {
 		name  string
 		text  string
-		away  bool // the pod leaves the set for a moment
+		anew  bool
 		pods  string
 		state string
 		sets  int
 	}{
-		{name: "as it was", text: web("a", "1"), away: true, pods: "default/a-node-a GEN=1", state: "a.yaml ok", sets: 3},
-		{name: "reworded", text: "# a comment\n" + web("a", "1"), away: true, pods: "default/a-node-a GEN=1", state: "a.yaml ok", sets: 3},
+		{name: "as it was", text: web("a", "1"), anew: true, pods: "default/a-node-a GEN=1", state: "a.yaml ok", sets: 2},
+		{name: "reworded", text: "# a comment\n" + web("a", "1"), anew: true, pods: "default/a-node-a GEN=1", state: "a.yaml ok", sets: 2},
 		{name: "edited", text: web("a", "2"), pods: "default/a-node-a GEN=2", state: "a.yaml ok", sets: 2},
 		{name: "broken", text: "kind: Pod\n", pods: "default/a-node-a GEN=1", state: "a.yaml invalid kept", sets: 1},
 	}
@@ -34,20 +37,25 @@ func TestFileThatIsPutBackStartsItsPodAnew(t *testing.T) {
 					b.write("b.yaml", web("b", "1"))
 				})
 				b.after(time.Minute)
-				uid := b.delivered()[0].Pods[0].UID
-				b.putBack("a.yaml", tt.text)
-				b.after(DefaultSettle + absence*DefaultSettle/2)
-				if away := !slices.Contains(b.pods(), "default/a-node-a GEN=1") && len(b.pods()) == 1; away != tt.away {
-					t.Errorf("after a moment the pods are %q", b.pods())
+				var want []types.UID
+				if tt.anew {
+					want = []types.UID{b.delivered()[0].Pods[0].UID}
 				}
+				b.putBack("a.yaml", tt.text)
 				b.after(time.Minute)
 				b.wantPods(tt.pods, "default/b-node-a GEN=1")
 				b.wantStates(tt.state, "b.yaml ok")
-				if n := len(b.delivered()); n != tt.sets {
-					t.Errorf("%d sets were delivered, want %d", n, tt.sets)
+				sets := b.delivered()
+				if len(sets) != tt.sets {
+					t.Errorf("%d sets were delivered, want %d", len(sets), tt.sets)
 				}
-				if now := b.delivered()[len(b.delivered())-1].Pods[0].UID; tt.away && now != uid {
-					t.Errorf("the UID was %s, it is %s", uid, now)
+				if diff := cmp.Diff(want, sets[len(sets)-1].PutBack); diff != "" {
+					t.Errorf("put back (-want +got):\n%s", diff)
+				}
+				b.write("c.yaml", web("c", "1"))
+				b.after(time.Minute)
+				if last := b.delivered()[len(sets)]; len(last.PutBack) > 0 {
+					t.Errorf("the next set names %q again", last.PutBack)
 				}
 			})
 		})

@@ -31,6 +31,10 @@ type Set struct {
 	// pods only. An object that has not changed is the same as in the last set.
 	ConfigMaps []*corev1.ConfigMap
 	Secrets    []*corev1.Secret
+	// PutBack are pods of the set whose manifest was removed since the last set, and is
+	// back as it was: they have to end and to start anew, as if they had been out of the
+	// set between. No later set names them again.
+	PutBack []types.UID
 }
 
 // Config is what a Source needs besides its path.
@@ -234,11 +238,11 @@ func (r *run) removed() []string {
 // been read: a pod that lacks in it would be stopped.
 func (r *run) deliver(found resolution) {
 	same := slices.Equal(found.pods, r.last.pods) && sameObjects(found.objects, r.last.objects)
-	if !r.delivered && !r.ledger.settled() || r.delivered && same {
+	if !r.delivered && !r.ledger.settled() || r.delivered && same && len(found.putBack) == 0 {
 		return
 	}
 	r.delivered, r.last = true, found
-	set := Set{Pods: slices.Clone(found.pods)}
+	set := Set{Pods: slices.Clone(found.pods), PutBack: found.putBack}
 	set.ConfigMaps, set.Secrets = split(found.objects)
 	r.set(set)
 }

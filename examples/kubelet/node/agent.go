@@ -42,6 +42,8 @@ type agent struct {
 	// hinted is when the runtime last told of anything, in nanoseconds of Unix time.
 	hinted atomic.Int64
 	told   told
+	// putBack are pods that have to start anew.
+	putBack putBack
 }
 
 // helpers do for an agent what only some nodes need.
@@ -230,8 +232,10 @@ func (a *agent) deliver(set podsource.Merged) {
 		a.collect(a.snapshot.Load())
 	}
 	if set.Complete {
+		var anew []types.UID
+		changed, anew = a.withPutBack(changed)
 		ended := a.endedBefore()
-		a.pool.Retain(a.retained(changed))
+		a.pool.Retain(a.retained(changed, anew))
 		for _, pod := range ended {
 			a.pool.TerminateOrphan(pod, podworker.Termination{Grace: podworker.MinGrace})
 		}
@@ -268,10 +272,14 @@ func (a *agent) endedBefore() []*corev1.Pod {
 }
 
 // retained returns the UIDs of the set without the changed pods whose old version
-// has finished: to the pool these vanish and are put back, and so start anew. This
-// matters to manifests that state their UID; others get a new one with a change.
-func (a *agent) retained(changed []*corev1.Pod) iter.Seq[types.UID] {
+// has finished, and without those that have to start anew: to the pool these vanish and
+// are put back. The former matters to manifests that state their UID; others get a new
+// one with a change.
+func (a *agent) retained(changed []*corev1.Pod, anew []types.UID) iter.Seq[types.UID] {
 	finished := map[types.UID]bool{}
+	for _, uid := range anew {
+		finished[uid] = true
+	}
 	for _, pod := range changed {
 		if s, ok := a.pool.State(pod.UID); ok && s.Done() {
 			finished[pod.UID] = true

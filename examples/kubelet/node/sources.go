@@ -37,6 +37,7 @@ func (a *agent) read(ctx context.Context, g *errgroup.Group, m *podsource.Merger
 	g.Go(func() error {
 		err := a.source.Run(ctx, func(set staticpods.Set) {
 			a.volumes.objects.replace(set)
+			a.putBack.add(set.PutBack)
 			a.put(m.Set(fromFiles, set.Pods))
 		})
 		if err != nil {
