@@ -12,12 +12,23 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if raced() {
-		if err := flag.Set("rapid.checks", racedChecks); err != nil {
-			panic(err)
-		}
+		set("rapid.checks", racedChecks)
+	}
+	if seed := flag.Lookup("rapid.seed"); seed.Value.String() == "0" {
+		set("rapid.seed", sameSeed)
 	}
 	leakcheck.Main(m)
 }
+
+func set(name, value string) {
+	if err := flag.Set(name, value); err != nil {
+		panic(err)
+	}
+}
+
+// sameSeed has each run try the same histories, so that one that fails is about the change
+// at hand. Others are tried with -rapid.seed=N.
+const sameSeed = "1"
 
 // racedChecks is how many histories are tried with the race detector, which makes each
 // some ten times slower. It looks for other bugs than the hundred tried without.
