@@ -153,7 +153,7 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.probing != nil {
 		sync.Prober = a.probing
 	}
-	sync.Can |= n.abilities(ctx, a.runtime) | a.volumes.abilities()
+	sync.Can |= n.abilities(ctx, a.runtime) | a.volumes.abilities() | a.pressure.abilities()
 	sync.Parts.Images = a.pictures
 	sync.Parts.PodCgroups = a.cgroups.parts()
 	sync.Parts.Volumes, sync.Parts.Mounts = a.volumes, volume.Mounter{}

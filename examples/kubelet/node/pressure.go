@@ -24,6 +24,8 @@ type pressure struct {
 	agent      *agent
 	meter      *meter
 	thresholds []eviction.Threshold
+	// ignoresLimits says that the limits of local storage are nobody's business.
+	ignoresLimits bool
 	// wake has the Manager measure at once; listens says that the kernel may be asked to.
 	wake    chan struct{}
 	listens bool
@@ -34,7 +36,10 @@ func newPressure(ctx context.Context, n *Node, a *agent) (*pressure, error) {
 	if n.guest || n.cfg.Cgroups != nil && n.cfg.Gauge == nil {
 		return nil, nil //nolint:nilnil // nobody is evicted from here
 	}
-	p := &pressure{agent: a, wake: make(chan struct{}, 1), listens: n.cfg.Kubelet.KernelMemcgNotification}
+	p := &pressure{
+		agent: a, wake: make(chan struct{}, 1), listens: n.cfg.Kubelet.KernelMemcgNotification,
+		ignoresLimits: n.cfg.Kubelet.LocalStorageCapacityIsolation != nil && !*n.cfg.Kubelet.LocalStorageCapacityIsolation,
+	}
 	g := n.cfg.Gauge
 	if g == nil {
 		var err error
@@ -61,7 +66,7 @@ func newPressure(ctx context.Context, n *Node, a *agent) (*pressure, error) {
 		Disks:        disks,
 		Transition:   k.EvictionPressureTransitionPeriod.Duration,
 		MaxPodGrace:  time.Duration(k.EvictionMaxPodGracePeriod) * time.Second,
-		IgnoreLimits: k.LocalStorageCapacityIsolation != nil && !*k.LocalStorageCapacityIsolation,
+		IgnoreLimits: p.ignoresLimits,
 		Wake:         p.wake,
 		OnThreshold: func(t eviction.Threshold) {
 			a.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeWarning, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", t.Signal.Resource()))
@@ -69,6 +74,14 @@ func newPressure(ctx context.Context, n *Node, a *agent) (*pressure, error) {
 		Log: n.log,
 	})
 	return p, err
+}
+
+// abilities are what is done for limits of local storage.
+func (p *pressure) abilities() podspec.Ability {
+	if p == nil || p.ignoresLimits {
+		return 0
+	}
+	return podspec.LocalStorage
 }
 
 // pressures returns what watches the machine; nil while nobody does.
