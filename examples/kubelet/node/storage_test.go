@@ -17,7 +17,8 @@ import (
 // no volumes.
 
 func (c coreClient) PersistentVolumes() corev1client.PersistentVolumeInterface { return volumeClient{} }
-func (c coreClient) Nodes() corev1client.NodeInterface                         { return nodeClient{s: c.s} }
+
+func (c coreClient) Nodes() corev1client.NodeInterface { return nodeClient{s: c.s} }
 
 type (
 	volumeClient struct {
