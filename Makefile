@@ -72,19 +72,19 @@ cluster: cluster-tools ## a cluster in namespaces of its own until Ctrl-C (NODES
 cluster-clean: ## remove the clusters and test nodes that were kept or that a killed program left, or only NAME
 	@go run ./hack/cluster -clean $(NAME)
 
-CONFORMANCE = $(OUT)/conformance --set $(SET) --kubelet $(KUBELET) --proxy $(PROXY) --backend $(BACKEND) --runtime $(RUNTIME) \
+CONFORMANCE = $(OUT)/run-conformance --set $(SET) --kubelet $(KUBELET) --proxy $(PROXY) --backend $(BACKEND) --runtime $(RUNTIME) \
 	$(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') $(if $(PROCS),--procs $(PROCS)) $(if $(FRESH),--fresh)
 
 .PHONY: conformance
 conformance: cluster-tools ## a set of upstream's e2e specs, beside the stock result (SET=node-conformance|network|zones|quick|standalone|node-first FOCUS= SKIP= KUBELET= PROXY= BACKEND= RUNTIME=containerd|containerd2|<socket> RECORD=1 FRESH=1)
 	$(call say,conformance: $(SET))
 	@for tool in ginkgo e2e e2e_node; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
-	@go build -o $(OUT)/conformance ./test/conformance/cmd
+	@go build -o $(OUT)/run-conformance ./test/conformance/cmd
 	@$(CONFORMANCE) $(if $(RECORD),--record)
 
 .PHONY: ratchet
 ratchet: ## what newly passed in the last run of make conformance must pass from now on (same SET, KUBELET, PROXY, BACKEND, RUNTIME)
-	@go build -o $(OUT)/conformance ./test/conformance/cmd
+	@go build -o $(OUT)/run-conformance ./test/conformance/cmd
 	@$(CONFORMANCE) --last --ratchet
 
 .PHONY: conformance-page
