@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/nodekit-go/nodekit/allocatable/capacity"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
@@ -87,7 +89,27 @@ func runFeatures(a *agent) {
 			return nil
 		})
 	}
+	a.eventually("all pods are held to the memory that the node offers", a.checkNodeLimit)
 	a.t.Logf("%d pods were as they should be after %s", len(all), time.Since(began).Round(time.Millisecond))
+}
+
+// checkNodeLimit compares the limit of all pods with the memory of the machine, of which
+// nothing is reserved.
+func (a *agent) checkNodeLimit(context.Context) error {
+	machine, err := capacity.Read(capacity.Config{StorageDir: "/"})
+	if err != nil {
+		return err
+	}
+	total := machine.Resources(0)[corev1.ResourceMemory]
+	group := a.CgroupRoot() + "/kubepods"
+	raw, err := os.ReadFile("/sys/fs/cgroup/memory" + group + "/memory.limit_in_bytes")
+	if errors.Is(err, fs.ErrNotExist) {
+		raw, err = os.ReadFile("/sys/fs/cgroup" + group + "/memory.max") // version 2
+	}
+	if want := fmt.Sprint(total.Value()); err == nil && strings.TrimSpace(string(raw)) != want {
+		err = fmt.Errorf("the limit is %s, want %s", raw, want)
+	}
+	return err
 }
 
 func ready(pod *corev1.Pod) bool {

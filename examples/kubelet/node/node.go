@@ -35,16 +35,20 @@ type Runtime interface {
 	podsync.Runtime
 	images.Lister
 	gc.Runtime
+	RuntimeAbout
 	// ListContainerStats is the CRI call of this name.
 	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
 	// Snapshot lists what there is.
 	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
-	// Version, Status and RuntimeConfig are the CRI calls of these names.
+	// Close ends the connection; calls in flight fail.
+	Close() error
+}
+
+// RuntimeAbout is what a container runtime tells of itself: the CRI calls of these names.
+type RuntimeAbout interface {
 	Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error)
 	RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error)
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
-	// Close ends the connection; calls in flight fail.
-	Close() error
 }
 
 // Source delivers the whole set of pods that have to run here. *staticpods.Source
