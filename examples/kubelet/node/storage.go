@@ -93,7 +93,7 @@ func (s *storage) run(ctx context.Context) error {
 		return nil
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.Provider.Run(ctx) })
+	g.Go(func() error { return s.Run(ctx) })
 	g.Go(func() error { return s.plugins(ctx, s.Provider) })
 	return g.Wait()
 }
