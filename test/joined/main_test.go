@@ -25,24 +25,6 @@ import (
 // patience is for a machine with much else to do.
 const patience = 4 * time.Minute
 
-// requireHost skips the test where clusters cannot be started or where nobody asked
-// for Kubernetes' programs.
-func requireHost(tb testing.TB) {
-	tb.Helper()
-	testnode.NeedTools(tb)
-	err := testnode.Prepare(tb.Context())
-	switch {
-	case err == nil:
-	case testnode.Required():
-		tb.Fatal(err)
-	default:
-		tb.Skip(err)
-	}
-	if err := cluster.Prepare(tb.Context(), os.Stderr); err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // workload is a cluster with pods.
 type workload struct {
 	*cluster.Cluster
@@ -53,26 +35,9 @@ type workload struct {
 // test, and its logs stay when the test fails.
 func start(t *testing.T) *workload {
 	t.Helper()
-	logs, err := os.MkdirTemp("", "nodekit-test-joined-") //nolint:usetesting // It stays when the test fails.
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Start(t.Context(), cluster.Config{
-		Name: "joined", Logs: logs, Nodes: 2, NoDNS: true, Progress: func(line string) { t.Log(line) },
+	c := clustertest.Start(t, cluster.Config{
+		Name: "joined", Nodes: 2, NoDNS: true,
 		Node: cluster.NodeConfig{Kubelet: cluster.Ours, Proxy: cluster.None, KubeletFlags: []string{"--pod-store"}},
-	})
-	if err != nil {
-		t.Fatalf("%v (logs: %s)", err, logs)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the logs are in %s", logs)
-		} else if err := os.RemoveAll(logs); err != nil {
-			t.Error(err)
-		}
 	})
 	w := &workload{c, t}
 	w.all(func(ctx context.Context, n *cluster.Node) error {
