@@ -9,18 +9,19 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
 // TestNodeOnARuntimeOfSomebodyElse gives a node the socket of a runtime that runs in a
 // network namespace of its own, with a pod that is none of the cluster's business.
 func TestNodeOnARuntimeOfSomebodyElse(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	checkNothingLeft(t)
 	theirs, stranger := runtimeWithAPod(t)
 	want := []string{stranger.Sandbox}
 	t.Run("stopped", func(t *testing.T) {
-		c := start(t, cluster.Config{Name: "guest", Nodes: 1, Node: cluster.NodeConfig{Runtime: cluster.Runtime(theirs.Socket())}})
+		c := clustertest.Start(t, cluster.Config{Name: "guest", Nodes: 1, Node: cluster.NodeConfig{Runtime: cluster.Runtime(theirs.Socket())}})
 		if err := c.Node(0).Runtime().Start(t.Context()); err == nil {
 			t.Error("somebody else's runtime was started")
 		}

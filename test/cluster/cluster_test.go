@@ -15,20 +15,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/conformance"
 	"github.com/nodekit-go/nodekit/test/images"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
 func TestStockClusterPassesSpecsAndLeavesNothing(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	checkNothingLeft(t)
 	suites, err := images.Suites(t.Context(), images.Config{Progress: func(line string) { t.Log(line) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	c := start(t, cluster.Config{Name: "specs", Nodes: 2, Images: []string{suites}})
+	c := clustertest.Start(t, cluster.Config{Name: "specs", Nodes: 2, Images: []string{suites}})
 	t.Logf("up after %s", time.Since(began).Round(time.Second))
 	t.Run("specs", func(t *testing.T) { runSpecs(t, c, "quick") })
 	t.Run("identities", func(t *testing.T) { checkIdentities(t, c) })
@@ -233,9 +234,9 @@ func addNode(t *testing.T, c *cluster.Cluster) {
 }
 
 func TestControlPlanesSideBySide(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	checkNothingLeft(t)
-	one, other := start(t, cluster.Config{Name: "one"}), start(t, cluster.Config{Name: "other"})
+	one, other := clustertest.Start(t, cluster.Config{Name: "one"}), clustertest.Start(t, cluster.Config{Name: "other"})
 	if _, err := one.Kubectl(t.Context(), "", "create", "namespace", "only-here"); err != nil {
 		t.Fatal(err)
 	}

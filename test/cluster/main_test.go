@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
@@ -24,50 +25,6 @@ func TestMain(m *testing.M) {
 		crash(logs)
 	}
 	os.Exit(m.Run())
-}
-
-// requireHost skips the test where clusters cannot be started or where nobody asked
-// for Kubernetes' programs.
-func requireHost(tb testing.TB) {
-	tb.Helper()
-	testnode.NeedTools(tb)
-	err := testnode.Prepare(tb.Context())
-	switch {
-	case err == nil:
-	case testnode.Required():
-		tb.Fatal(err)
-	default:
-		tb.Skip(err)
-	}
-	if err := cluster.Prepare(tb.Context(), os.Stderr); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// start starts a cluster that ends with the test. Its logs stay when the test fails.
-func start(t *testing.T, cfg cluster.Config) *cluster.Cluster {
-	t.Helper()
-	logs, err := os.MkdirTemp("", "nodekit-test-cluster-") //nolint:usetesting // It stays when the test fails.
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Logs = logs
-	cfg.Progress = func(line string) { t.Log(line) }
-	c, err := cluster.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatalf("%v (logs: %s)", err, logs)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the logs are in %s", logs)
-		} else if err := os.RemoveAll(logs); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }
 
 // checkNothingLeft is called before anything is started. When the test has ended and
@@ -150,7 +107,7 @@ func crash(logs string) {
 }
 
 func TestKilledHarnessLeavesNothing(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	checkNothingLeft(t)
 	program, environments := startCrashing(t, cluster.Containerd)
 	// While its program lives, the cluster is nobody else's to remove.

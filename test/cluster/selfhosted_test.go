@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
@@ -29,27 +30,7 @@ type selfHosted struct {
 
 func startSelfHosted(t *testing.T) *selfHosted {
 	t.Helper()
-	logs, err := os.MkdirTemp("", "nodekit-test-selfhosted-") //nolint:usetesting // It stays when the test fails.
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.StartSelfHosted(t.Context(), cluster.Config{
-		Logs: logs, Node: cluster.NodeConfig{Kubelet: cluster.Ours, Proxy: cluster.None},
-		Progress: func(line string) { t.Log(line) },
-	})
-	if err != nil {
-		t.Fatalf("%v (logs: %s)", err, logs)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the logs are in %s", logs)
-		} else if err := os.RemoveAll(logs); err != nil {
-			t.Error(err)
-		}
-	})
+	c := clustertest.StartSelfHosted(t, cluster.Config{Node: cluster.NodeConfig{Kubelet: cluster.Ours, Proxy: cluster.None}})
 	return &selfHosted{c, t}
 }
 
@@ -141,7 +122,7 @@ func (s *selfHosted) remove(name string) {
 // TestControlPlaneOfStaticPods starts a cluster as a first node does: the kubelet runs
 // the API server's pods from manifests, registers with it, and shows them there.
 func TestControlPlaneOfStaticPods(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	checkNothingLeft(t)
 	began := time.Now()
 	s := startSelfHosted(t)

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
@@ -125,7 +126,7 @@ const window = time.Minute
 // opens connections to it which nobody answers. Connections are cut every ten seconds, so
 // that each heartbeat needs a new one and each third one meets it.
 func TestServerThatHangsCostsNoHeartbeat(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	t.Parallel()
 	f := &front{conns: map[net.Conn]struct{}{}, taken: map[string]int{}}
 	c := start(t, cluster.NodeConfig{Connect: f.connect})

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
@@ -18,52 +19,16 @@ import (
 // the working tree.
 const kubeletVariable = "HEARTBEAT_KUBELET"
 
-// requireHost skips the test where clusters cannot be started or where nobody asked
-// for Kubernetes' programs.
-func requireHost(tb testing.TB) {
-	tb.Helper()
-	testnode.NeedTools(tb)
-	err := testnode.Prepare(tb.Context())
-	switch {
-	case err == nil:
-	case testnode.Required():
-		tb.Fatal(err)
-	default:
-		tb.Skip(err)
-	}
-	if err := cluster.Prepare(tb.Context(), os.Stderr); err != nil {
-		tb.Fatal(err)
-	}
-}
-
 // start starts a cluster with one node, which ends with the test. Its logs stay when the
 // test fails.
 func start(t *testing.T, node cluster.NodeConfig) *cluster.Cluster {
 	t.Helper()
-	logs, err := os.MkdirTemp("", "nodekit-test-heartbeat-") //nolint:usetesting // It stays when the test fails.
-	if err != nil {
-		t.Fatal(err)
-	}
 	node.Proxy = cluster.None
 	node.Kubelet = cluster.Ours
 	if path := os.Getenv(kubeletVariable); path != "" {
 		node.Kubelet = cluster.Source(path)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Config{Name: "heartbeat", Logs: logs, Nodes: 1, Node: node, NoWait: true, Progress: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatalf("%v (logs: %s)", err, logs)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the logs are in %s", logs)
-		} else if err := os.RemoveAll(logs); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
+	return clustertest.Start(t, cluster.Config{Name: "heartbeat", Nodes: 1, Node: node, NoWait: true})
 }
 
 // awaitReady waits until the node's condition Ready has a status and a message that

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
@@ -27,7 +28,7 @@ const (
 const noticed = 30 * time.Second
 
 func TestClusterKnowsHowTheNodeIs(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	t.Parallel()
 	c := start(t, cluster.NodeConfig{})
 	n := c.Node(0)

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 

@@ -56,53 +56,6 @@ func serveDriver(name string) error {
 	return nil
 }
 
-// requireHost skips the test where clusters cannot be started or where nobody asked
-// for Kubernetes' programs.
-func requireHost(tb testing.TB) {
-	tb.Helper()
-	testnode.NeedTools(tb)
-	err := testnode.Prepare(tb.Context())
-	switch {
-	case err == nil:
-	case testnode.Required():
-		tb.Fatal(err)
-	default:
-		tb.Skip(err)
-	}
-	if err := cluster.Prepare(tb.Context(), os.Stderr); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// start starts a cluster with one node of this repository's kubelet, which ends with the
-// test. Its logs stay when the test fails.
-func start(t *testing.T) *cluster.Cluster {
-	t.Helper()
-	logs, err := os.MkdirTemp("", "nodekit-test-storage-") //nolint:usetesting // It stays when the test fails.
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Start(t.Context(), cluster.Config{
-		Name: "storage", Logs: logs, Nodes: 1, NoDNS: true, NoWait: true,
-		Node:     cluster.NodeConfig{Kubelet: cluster.Ours, Proxy: cluster.None},
-		Progress: func(line string) { t.Log(line) },
-	})
-	if err != nil {
-		t.Fatalf("%v (logs: %s)", err, logs)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("the logs are in %s", logs)
-		} else if err := os.RemoveAll(logs); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 // startDriver has the node run a driver, which ends with the test.
 func startDriver(t *testing.T, n *cluster.Node, name string) *testnode.Process {
 	t.Helper()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
@@ -136,9 +137,11 @@ func awaitEmpty(t *testing.T, c *cluster.Cluster, args ...string) {
 
 // TestPodsHaveVolumesOfADriver goes through the life of volumes on a real node.
 func TestPodsHaveVolumesOfADriver(t *testing.T) {
-	requireHost(t)
+	clustertest.Require(t)
 	t.Parallel()
-	c := start(t)
+	c := clustertest.Start(t, cluster.Config{
+		Name: "storage", Nodes: 1, NoDNS: true, NoWait: true, Node: cluster.NodeConfig{Kubelet: cluster.Ours, Proxy: cluster.None},
+	})
 	n := c.Node(0)
 	if err := n.ImportImage(t.Context(), testnode.Life()); err != nil {
 		t.Fatal(err)
