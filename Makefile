@@ -157,7 +157,7 @@ test-node: ## pods on private containerds, Debian's and a current one (root)
 	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 hack/gotest.sh $@ './test/node/... ./test/crictl/...' -count=1 -timeout 20m
 
 .PHONY: test-cluster
-test-cluster: cluster-tools ## a stock cluster with two nodes passes ten specs and leaves nothing; heartbeats and API calls of node programs (root)
+test-cluster: cluster-tools ## clusters of stock nodes and of ours: ten specs, outages, reboots, storage drivers, API calls; nothing is left (root)
 	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	$(call say,cluster tests)
