@@ -153,7 +153,7 @@ test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.
 test-node: ## pods on private containerds, Debian's and a current one (root)
 	$(call say,node tests)
 	@hack/install.sh $(APT_UNIT) $(APT_KERNEL) $(APT_NODE)
-	@for tool in $(NODE_TOOLS); do hack/tool.sh $$tool test/tools >/dev/null; done
+	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 hack/gotest.sh $@ './test/node/... ./test/crictl/...' -count=1 -timeout 20m
 
 .PHONY: test-cluster

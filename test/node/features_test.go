@@ -35,13 +35,14 @@ func TestEveryFeatureOnceOnContainerd2(t *testing.T) {
 	runFeatures(startAgentOn(t, currentContainerd(t)))
 }
 
-// currentContainerd is a node with a current containerd, for one test.
-func currentContainerd(t *testing.T) *suite {
+// currentContainerd is a node with a current containerd, and further current tools, for
+// one test.
+func currentContainerd(t *testing.T, tools ...string) *suite {
 	t.Helper()
 	shared := useNode(t)
 	testnode.NeedTools(t)
 	dir := t.TempDir()
-	if err := testnode.ToolFolder(t.Context(), dir, "containerd", "containerd-shim-runc-v2", "ctr"); err != nil {
+	if err := testnode.ToolFolder(t.Context(), dir, append(tools, "containerd", "containerd-shim-runc-v2", "ctr")...); err != nil {
 		t.Fatal(err)
 	}
 	node, err := testnode.Start(t.Context(), testnode.Config{Name: "current", Logs: t.ArtifactDir(), Containerd: dir})

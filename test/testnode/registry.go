@@ -20,6 +20,10 @@ import (
 // bytes), and because it is a disk that overlayfs accepts as its upper layer.
 const baseDir = "/var/lib/nodekit-test"
 
+// passable is the mode of the folders: nobody but root may list them, but the users of a
+// pod that has users of its own have to reach its files.
+const passable = 0o711
+
 const (
 	lockFile = "lock" // Locked by the program that owns the environment.
 	keepFile = "keep" // Present when the environment outlives its program on purpose.
@@ -29,7 +33,11 @@ const (
 // is locked no environment is claimed or cleaned by somebody else.
 func lockBase(base string) (*os.File, error) {
 	for {
-		if err := os.MkdirAll(base, 0o700); err != nil {
+		err := os.MkdirAll(base, passable)
+		if err == nil {
+			err = os.Chmod(base, passable)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("make folder of test nodes: %w", err)
 		}
 		dir, err := os.Open(base)
@@ -72,7 +80,7 @@ func claim(base, prefix string) (layout, *os.File, error) {
 		}
 		name := prefix + "-" + hex.EncodeToString(random[:])
 		lay := layout{name: name, dir: filepath.Join(base, name)}
-		err := os.Mkdir(lay.dir, 0o700)
+		err := os.Mkdir(lay.dir, passable)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
