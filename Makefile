@@ -132,11 +132,13 @@ vm: # builds hack/vm; what runs in guests has no libraries
 	@CGO_ENABLED=0 go build -o $(OUT)/vm ./hack/vm
 
 .PHONY: test-guest
-test-guest: vm ## cgroup v2, IPVS, SCTP and a pod in a guest of user-mode Linux
+test-guest: vm ## cgroup v2, IPVS, SCTP, a pod and a reboot in a guest of user-mode Linux
 	$(call say,tests in a guest)
 	@$(VM) $(UML) -run '^TestInGuest' ./hack/vm
 	@$(VM) $(UML) -run '^TestInGuest' ./examples/kube-proxy/proxy
 	@$(VM) $(VM_NODE) -run '^TestInGuest' ./test/guest
+	@$(VM) '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -env NODEKIT_BOOT=first -out $(CURDIR)/$(OUT)' -run '^TestReboot$$' ./test/guest
+	@$(VM) '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -env NODEKIT_BOOT=second -file /disk.tar=$(CURDIR)/$(OUT)/disk.tar' -run '^TestReboot$$' ./test/guest
 
 .PHONY: test-vm
 test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.1 and, by qemu, Linux 6.12 and 6.1
