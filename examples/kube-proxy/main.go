@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -28,6 +29,16 @@ func main() {
 	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "kube-proxy:", err)
 		os.Exit(1)
+	}
+}
+
+// collectOften has garbage collected when the heap has grown by two fifths: a proxy makes
+// nearly all of its garbage from the lists at its start, and keeps the peak for good. GOGC
+// wins.
+func collectOften() {
+	const percent = 40
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
 	}
 }
 
@@ -55,6 +66,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	apiclient.LogTo(cfg.Log)
+	collectOften()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
