@@ -33,12 +33,14 @@ func printTable(w io.Writer, z size, results []result) {
 	}
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	row("start until all answer", "s", func(r result) float64 { return r.start.Seconds() })
-	row("CPU of the start", "s", func(r result) float64 { return r.startCPU.Seconds() })
+	row("CPU of the start", "s", func(r result) float64 { return r.startCPU.all().Seconds() })
 	row("peak memory", "MiB", func(r result) float64 { return float64(r.peak) / 1024 })
 	for _, k := range kinds() {
 		row(string(k)+", p50", "ms", func(r result) float64 { return ms(quantile(r.latency[k], 0.5)) })
 		row(string(k)+", p99", "ms", func(r result) float64 { return ms(quantile(r.latency[k], 0.99)) })
-		row(string(k)+", CPU", "ms", func(r result) float64 { return ms(r.cpu[k]) })
+		row(string(k)+", CPU", "ms", func(r result) float64 { return ms(r.cpu[k].all()) })
+		row(string(k)+", CPU of its own", "ms", func(r result) float64 { return ms(r.cpu[k].own) })
+		row(string(k)+", CPU of its children", "ms", func(r result) float64 { return ms(r.cpu[k].children) })
 	}
 	row("connect through the virtual IP, p50", "ms", func(r result) float64 { return ms(quantile(r.viaVIP, 0.5)) })
 	row("connect directly, p50", "ms", func(r result) float64 { return ms(quantile(r.direct, 0.5)) })
