@@ -67,6 +67,7 @@ var rules = Rules{
 		"allocatable/cgroups":           80,
 		"allocatable/eviction":          66,
 		"allocatable/eviction/gauge":    80,
+		"allocatable/topology":          65,
 		"proxier":                       66,
 		"proxier/iptables":              66,
 		"proxier/nftables":              86,
