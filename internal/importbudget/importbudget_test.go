@@ -31,6 +31,7 @@ var rules = Rules{
 		"runtime/logs":                  2,
 		"runtime/runtimetest":           115,
 		"runtime/runtimetest/streaming": 150,
+		"runtime/server":                200,
 		"runtime/images":                177,
 		"runtime/images/gc":             115,
 		"runtime/images/pullrecord":     2,
