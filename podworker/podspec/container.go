@@ -3,6 +3,7 @@ package podspec
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,8 @@ type Run struct {
 	Grant Grant
 	// References are what variables refer to beyond the pod.
 	References References
+	// Extra is what the container is given of the node.
+	Extra Extra
 }
 
 // Volume is a volume of a pod that is ready on the host.
@@ -105,9 +108,10 @@ func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (Conta
 			Command:     expandAll(c.Command, env.look),
 			Args:        expandAll(c.Args, env.look),
 			WorkingDir:  c.WorkingDir,
-			Envs:        env.list,
-			Mounts:      mounts.list,
-			Devices:     blocks,
+			Envs:        slices.Concat(run.Extra.Envs, env.list),
+			Mounts:      slices.Concat(run.Extra.Mounts, mounts.list),
+			Devices:     slices.Concat(run.Extra.Devices, blocks),
+			CDIDevices:  run.Extra.CDIDevices,
 			Labels:      containerLabels(pod, c),
 			Annotations: annotations,
 			LogPath:     LogPath(c.Name, run.Attempt),
@@ -116,7 +120,7 @@ func Container(pod *corev1.Pod, c *corev1.Container, node *Node, run Run) (Conta
 			Tty:         c.TTY,
 			StopSignal:  signal,
 			Linux: &runtimeapi.LinuxContainerConfig{
-				Resources:       Resources(pod, c, node),
+				Resources:       run.Extra.apply(Resources(pod, c, node)),
 				SecurityContext: security,
 			},
 		},

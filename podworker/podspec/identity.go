@@ -110,12 +110,14 @@ func containerLabels(pod *corev1.Pod, c *corev1.Container) map[string]string {
 }
 
 func containerAnnotations(pod *corev1.Pod, c *corev1.Container, run *Run) (map[string]string, error) {
-	out := map[string]string{
+	out := make(map[string]string, len(run.Extra.Annotations)+8)
+	maps.Copy(out, run.Extra.Annotations)
+	maps.Copy(out, map[string]string{
 		AnnotationHash:                     ContainerHash(c),
 		AnnotationRestartCount:             strconv.FormatUint(uint64(run.Attempt), 10),
 		AnnotationTerminationMessagePath:   c.TerminationMessagePath,
 		AnnotationTerminationMessagePolicy: string(c.TerminationMessagePolicy),
-	}
+	})
 	if run.Backoff >= 0 {
 		out[AnnotationBackoff] = run.Backoff.Round(time.Millisecond).String()
 	}

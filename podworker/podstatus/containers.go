@@ -51,7 +51,11 @@ func fillContainers(in *Input, st *corev1.PodStatus) {
 	}
 	st.ContainerStatuses = make([]corev1.ContainerStatus, 0, len(in.Pod.Spec.Containers))
 	for i := range in.Pod.Spec.Containers {
-		st.ContainerStatuses = append(st.ContainerStatuses, containerStatus(in, &in.Pod.Spec.Containers[i], regular))
+		c := containerStatus(in, &in.Pod.Spec.Containers[i], regular)
+		if in.Health != nil {
+			c.AllocatedResourcesStatus = in.Health(c.Name)
+		}
+		st.ContainerStatuses = append(st.ContainerStatuses, c)
 	}
 	for i := range in.Pod.Spec.EphemeralContainers {
 		c := (*corev1.Container)(&in.Pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)

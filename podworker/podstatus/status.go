@@ -59,6 +59,9 @@ type Input struct {
 	// Resize are the conditions of a resize that is under way: PodResizePending and
 	// PodResizeInProgress. Those that are not in the list are over.
 	Resize []corev1.PodCondition
+	// Health returns how the things are that a container was given of the node, such as
+	// devices; nil: nobody says.
+	Health func(container string) []corev1.ResourceStatus
 	// Stopped is true once the containers of the pod have been stopped for good.
 	Stopped bool
 	// End is what was decided about the pod from outside.

@@ -89,6 +89,12 @@ type Parts struct {
 	// Grant returns what a pod is given for its life, such as the handler of its
 	// runtime class; it returns the same each time. nil: nothing.
 	Grant func(ctx context.Context, pod *corev1.Pod) (podspec.Grant, error)
+	// Extras has what single containers are given of the node, such as devices, which
+	// need the ability [podspec.Devices], too. nil: nothing.
+	Extras Extras
+	// Health returns how the things are that a container was given of the node, for
+	// status.containerStatuses[].allocatedResourcesStatus. nil: nobody says.
+	Health func(uid types.UID, container string) []corev1.ResourceStatus
 	// References returns what the variables of a pod refer to. nil: nothing.
 	References func(ctx context.Context, pod *corev1.Pod) podspec.References
 	// HTTP sends the requests of hooks. nil: a client that trusts every certificate.

@@ -108,6 +108,18 @@ type Mounts interface {
 	Bind(ctx context.Context, base, sub, target string, mode fs.FileMode) error
 }
 
+// Extras are what single containers are given of the node beside what their specs say.
+//
+// ForContainer is called before each run of a container is created, by the goroutine
+// that starts it, so that one that takes long delays its own pod only. What it returns
+// goes into the configuration for the runtime as it is. It is the place for what has to
+// be done before a container starts, such as to reset its devices. An error leaves the
+// container waiting with reason CreateContainerConfigError; it is asked again with the
+// next Sync.
+type Extras interface {
+	ForContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (podspec.Extra, error)
+}
+
 // Resizer decides whether the node can give a pod other resources than it has.
 type Resizer interface {
 	// Resize returns an empty reason to accept what the pod asks for now, or why not:

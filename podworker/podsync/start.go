@@ -112,6 +112,11 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 		return b.fail(ctx, c, reasonConfig, err)
 	}
 	run.Images = volumes
+	if extras := b.syncer.cfg.Parts.Extras; extras != nil {
+		if run.Extra, err = extras.ForContainer(ctx, b.pod, c); err != nil {
+			return b.fail(ctx, c, reasonConfig, err)
+		}
+	}
 	spec, err := podspec.Container(b.pod, c, &b.syncer.cfg.Node, run)
 	if err == nil {
 		err = b.syncer.fulfil(ctx, c.Name, spec.Paths)

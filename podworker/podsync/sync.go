@@ -227,9 +227,18 @@ func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observe
 		HostIPs:        s.cfg.Node.IPs,
 		RestartingAll:  r.restarting,
 		Resize:         r.given.conditions(),
+		Health:         s.health(pod),
 		End:            r.end,
 		Now:            time.Now(),
 	}
+}
+
+// health returns who knows how the things are that the containers of a pod were given.
+func (s *Syncer) health(pod *corev1.Pod) func(container string) []corev1.ResourceStatus {
+	if s.cfg.Parts.Health == nil {
+		return nil
+	}
+	return func(container string) []corev1.ResourceStatus { return s.cfg.Parts.Health(pod.UID, container) }
 }
 
 func (s *Syncer) emit(pod *corev1.Pod, r *record, in podstatus.Input) corev1.PodStatus {
