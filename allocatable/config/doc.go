@@ -4,11 +4,11 @@
 //
 //	cfg, problems, err := config.LoadFile("/var/lib/kubelet/config.yaml", []string{"staticPodPath", "healthzPort"})
 //
-// LoadFiles merges drop-in files besides, Reserved makes of a configuration what
-// allocatable.Compute subtracts. The type is that of
-// k8s.io/kubelet/config/v1beta1, so that any file written for a kubelet can be
-// read. The package knows no flags and no feature gates.
+// LoadFiles merges drop-in files besides, LoadSources also single settings, such as
+// flags; Reserved makes of a configuration what allocatable.Compute subtracts. The type
+// is that of k8s.io/kubelet/config/v1beta1, so that any file written for a kubelet can
+// be read. The package knows no command line and no feature gates.
 //
-// Its functions are pure but for LoadFile and LoadFiles, which read files; all may
-// be called from any goroutine.
+// Its functions are pure but for LoadFile, LoadFiles and LoadSources, which read files;
+// all may be called from any goroutine.
 package config

@@ -27,14 +27,20 @@ import (
 // Problems name the file that has the last word on the field, and are in the
 // order of files, then of lines.
 func LoadFiles(path, dropIns string, honoured []string) (*kubeletv1beta1.KubeletConfiguration, []Problem, error) {
+	return LoadSources(Sources{File: path, DropIns: dropIns}, honoured)
+}
+
+// LoadSources is LoadFiles with settings that win over all files, as the flags of the
+// kubelet do. Without any source the configuration has the defaults alone.
+func LoadSources(src Sources, honoured []string) (*kubeletv1beta1.KubeletConfiguration, []Problem, error) {
 	var paths []string
-	if path != "" {
-		paths = append(paths, path)
+	if src.File != "" {
+		paths = append(paths, src.File)
 	}
-	if dropIns != "" {
-		more, err := dropInPaths(dropIns)
+	if src.DropIns != "" {
+		more, err := dropInPaths(src.DropIns)
 		if err != nil {
-			return nil, nil, fmt.Errorf("list drop-ins of the kubelet configuration in %s: %w", dropIns, err)
+			return nil, nil, fmt.Errorf("list drop-ins of the kubelet configuration in %s: %w", src.DropIns, err)
 		}
 		paths = append(paths, more...)
 	}
@@ -42,6 +48,10 @@ func LoadFiles(path, dropIns string, honoured []string) (*kubeletv1beta1.Kubelet
 	var errs []error
 	for _, path := range paths {
 		f, err := readFile(path)
+		files, errs = append(files, f), append(errs, err)
+	}
+	for _, o := range src.Overrides {
+		f, err := o.file()
 		files, errs = append(files, f), append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -71,6 +81,16 @@ func dropInPaths(dir string) ([]string, error) {
 type file struct {
 	path string
 	doc  strictyaml.Document
+	// override is the setting that this is instead of a file; nil for files.
+	override *Override
+}
+
+// place returns a line of the file; settings have none.
+func (f file) place(line int) int {
+	if f.override != nil {
+		return 0
+	}
+	return line
 }
 
 func readFile(path string) (file, error) {
@@ -121,7 +141,7 @@ func checkTypes(files []file) ([]Problem, error) {
 	var wrong []error
 	for _, f := range files {
 		for _, issue := range f.doc.Check(&kubeletv1beta1.KubeletConfiguration{}) {
-			p := Problem{File: f.path, Line: issue.Line, Field: issue.Field, Severity: Error, Message: issue.Message}
+			p := Problem{File: f.path, Line: f.place(issue.Line), Field: issue.Field, Severity: Error, Message: issue.Message}
 			if issue.Kind == strictyaml.WrongType {
 				wrong = append(wrong, errors.New(p.String()))
 				continue
@@ -135,15 +155,14 @@ func checkTypes(files []file) ([]Problem, error) {
 // place tells where a problem's field stands: in the last file that has it, or
 // beside which fields it would.
 func place(p Problem, files []file) Problem {
-	if len(files) == 0 {
-		return p
-	}
-	at := files[0]
-	for _, f := range files[1:] {
-		if f.doc.Has(p.Field) {
-			at = f
+	var at *file
+	for i, f := range files {
+		if i == 0 && f.override == nil || f.doc.Has(p.Field) {
+			at = &files[i]
 		}
 	}
-	p.File, p.Line = at.path, at.doc.LineOf(p.Field)
+	if at != nil {
+		p.File, p.Line = at.path, at.place(at.doc.LineOf(p.Field))
+	}
 	return p
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -15,7 +16,7 @@ import (
 // (https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file).
 func merge(files []file) (*kubeletv1beta1.KubeletConfiguration, error) {
 	cfg := &kubeletv1beta1.KubeletConfiguration{}
-	if len(files) == 1 {
+	if len(files) == 1 && files[0].override == nil {
 		err := files[0].doc.Decode(cfg)
 		return cfg, err
 	}
@@ -24,6 +25,9 @@ func merge(files []file) (*kubeletv1beta1.KubeletConfiguration, error) {
 		fields, err := decode(f.doc.JSON())
 		if err != nil {
 			return nil, fmt.Errorf("kubelet configuration %s: %w", f.path, err)
+		}
+		if f.override != nil && !f.override.Merge {
+			remove(merged, f.override.Field)
 		}
 		patch(merged, fields)
 	}
@@ -65,5 +69,17 @@ func patch(target, changes map[string]any) {
 		default:
 			target[name] = value
 		}
+	}
+}
+
+// remove takes the value of a field out.
+func remove(target map[string]any, field string) {
+	parent, rest, nested := strings.Cut(field, ".")
+	if !nested {
+		delete(target, field)
+		return
+	}
+	if inner, ok := target[parent].(map[string]any); ok {
+		remove(inner, rest)
 	}
 }

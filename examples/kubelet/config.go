@@ -1,32 +1,95 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"slices"
 
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/nodekit-go/nodekit/allocatable/config"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 )
 
-// load reads the configuration. What in it has no effect is logged, what is wrong is
-// the error, both with their lines.
-func (o *options) load(log *slog.Logger) (*kubeletconfig.KubeletConfiguration, error) {
-	cfg, problems, err := config.LoadFiles(o.config, o.configDir, node.Honoured())
+// honoured lists the fields of the configuration that this program acts on: those of a
+// Node, and its own.
+func honoured() []string {
+	return slices.Concat(node.Honoured(), []string{
+		"featureGates", // reported one by one
+		"logging.format",
+		"logging.verbosity",
+	})
+}
+
+// read reads the configuration with all that is wrong with it, or has no effect.
+func (o *options) read() (*kubeletconfig.KubeletConfiguration, []config.Problem, error) {
+	cfg, problems, err := config.LoadSources(config.Sources{File: o.config, DropIns: o.configDir, Overrides: o.overrides()}, honoured())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, p := range problems {
-		if p.Severity == config.Warning {
-			log.Warn("configuration", "problem", p.String())
-		}
+	return cfg, append(problems, checkGates(cfg)...), nil
+}
+
+// load reads the configuration; what is wrong is the error.
+func (o *options) load() (*kubeletconfig.KubeletConfiguration, []config.Problem, error) {
+	cfg, problems, err := o.read()
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := config.Err(problems); err != nil {
-		return nil, fmt.Errorf("configuration:\n%w", err)
+		return nil, nil, fmt.Errorf("configuration:\n%w", err)
 	}
-	if o.endpoint != "" {
-		cfg.ContainerRuntimeEndpoint = o.endpoint
+	return cfg, problems, nil
+}
+
+// warn logs what has no effect.
+func (o *options) warn(log *slog.Logger, problems []config.Problem) {
+	for _, i := range o.idle {
+		log.Warn("flag has no effect", "flag", "--"+i.flag, "why", i.why)
 	}
-	return cfg, nil
+	for _, p := range problems {
+		log.Warn("configuration", "problem", p.String())
+	}
+}
+
+// errInvalid says that what was looked at is not fine, which has been printed.
+var errInvalid = errors.New("the configuration is not valid")
+
+// validateConfig prints what is wrong with the configuration, and what has no effect.
+func (o *options) validateConfig(out io.Writer) error {
+	_, problems, err := o.read()
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		fmt.Fprintf(out, "%s: %s\n", p.Severity, p)
+	}
+	for _, i := range o.idle {
+		fmt.Fprintf(out, "%s: --%s: has no effect: %s\n", config.Warning, i.flag, i.why)
+	}
+	_, _, identity := o.identity()
+	if identity != nil {
+		fmt.Fprintf(out, "%s: %s\n", config.Error, identity)
+	}
+	if config.Err(problems) != nil || identity != nil {
+		return errInvalid
+	}
+	_, err = fmt.Fprintln(out, "the configuration is valid")
+	return err
+}
+
+// printDefaults prints the configuration of a kubelet without any setting.
+func printDefaults(out io.Writer) error {
+	k := kubeletconfig.KubeletConfiguration{}
+	k.APIVersion, k.Kind = config.APIVersion, config.Kind
+	config.SetDefaults(&k)
+	data, err := yaml.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("print defaults: %w", err)
+	}
+	_, err = out.Write(data)
+	return err
 }

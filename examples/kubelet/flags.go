@@ -1,14 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
-
-	"github.com/nodekit-go/nodekit/examples/internal/program"
+	"github.com/nodekit-go/nodekit/examples/internal/cli"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
@@ -17,76 +16,91 @@ import (
 type options struct {
 	config, configDir string
 	hostname, root    string
-	takeOver, version bool
-	level             program.LogLevel
-	logFormat         string
-	dryRun, endpoint  string
+	takeOver          bool
+	dryRun            string
 	plugins           node.CredentialPlugins
+	idle              []idle
+	asked
+	logging
 	registration
 	storing
 	dead
+	twins
+}
+
+// asked is what the program is asked for in the place of running pods.
+type asked struct{ version, printDefaults, validate bool }
+
+const usage = `kubelet runs the pods of a manifest directory, and those that a cluster binds to its node, on a
+container runtime.
+
+Usage:
+  kubelet [flags]
+  kubelet run --once POD [flags]         run one pod to its end
+  kubelet completion bash|zsh|fish       print what completes this command line
+
+Settings come from --config, then from --config-dir, then from flags; the last one wins.
+
+Exit codes: 0 the end was asked for, or what was asked for is fine; 1 it is not, or the kubelet failed; 2 the
+command line is wrong; run --once has that of the pod.
+`
+
+// command returns the command with all flags, which set o.
+func (o *options) command() *cli.Command {
+	c := &cli.Command{Name: "kubelet", Usage: usage, Commands: []*cli.Command{
+		(&onceOptions{}).command(), completionCommand(),
+	}}
+	f := c.Group("Configuration")
+	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); default: that of a kubelet without one")
+	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration, *.conf, in the order of their paths")
+	f.StringVar(&o.root, "root-dir", podspec.DefaultRoot, "`directory` of the kubelet's own data")
+	o.registration.add(c.Group("Cluster"))
+	f = c.Group("The Node")
+	f.StringVar(&o.hostname, "hostname-override", "", "`name` of the node; default: the host's name in lower case")
+	o.registration.addNode(f)
+	f = c.Group("Pods")
+	o.storing.add(f)
+	o.dead.add(f)
+	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
+	f = c.Group("Runtime, images and logs of containers")
+	f.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` or directory with the configuration of credential plugins")
+	f.StringVar(&o.plugins.Dir, "image-credential-provider-bin-dir", "", "`directory` with the credential plugins")
+	o.logging.add(c.Group("Log"))
+	o.twins.add(c)
+	f = c.Group("In the place of running")
+	f.StringVar(&o.dryRun, "dry-run", "", "print what would be done for the pod of a `manifest`, and do nothing")
+	f.BoolVar(&o.validate, "validate-config", false, "say what is wrong with the configuration, or has no effect, with files and lines, and exit")
+	f.BoolVar(&o.printDefaults, "print-defaults", false, "print the configuration that a kubelet has without any setting, and exit")
+	f.BoolVar(&o.version, "version", false, "print the version and exit")
+	addIdle(c)
+	return c
 }
 
 // parse reads the flags; an error says which one is wrong.
 func parse(args []string, usage io.Writer) (*options, error) {
 	o := &options{}
-	f := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
-	f.SetOutput(usage)
-	f.SortFlags = false
-	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); required")
-	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration, *.conf, in the order of their paths")
-	f.StringVar(&o.hostname, "hostname-override", "", "`name` of the node; default: the host's name in lower case")
-	f.StringVar(&o.root, "root-dir", podspec.DefaultRoot, "`directory` of the kubelet's own data")
-	f.StringVar(&o.endpoint, "container-runtime-endpoint", "", "`address` of the runtime; wins over that of the configuration")
-	f.StringVar(&o.dryRun, "dry-run", "", "print what would be done for the pod of a `manifest`, and do nothing")
-	f.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` or directory with the configuration of credential plugins")
-	f.StringVar(&o.plugins.Dir, "image-credential-provider-bin-dir", "", "`directory` with the credential plugins")
-	o.registration.add(f)
-	o.storing.add(f)
-	o.dead.add(f)
-	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
-	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error; numbers are taken as in the kubelet, from 4 on debug")
-	f.StringVar(&o.logFormat, "log-format", "text", "`format` of the log: text or json")
-	f.Var(&o.level, "v", "like --log-level")
-	f.String("runtime-cgroups", "", "of a kubelet: without effect")
-	f.String("feature-gates", "", "of a kubelet: without effect, as in the configuration")
-	f.String("image-service-endpoint", "", "of a kubelet: without effect, images are the runtime's")
-	for _, name := range withoutEffect() {
-		_ = f.MarkHidden(name) // it is defined above
-	}
-	_ = f.MarkHidden("v")
-	f.BoolVar(&o.version, "version", false, "print the version and exit")
-	f.Usage = func() {
-		fmt.Fprintf(usage, "kubelet runs the static pods of a manifest directory on a container runtime.\n\nFlags:\n%s", f.FlagUsages())
-	}
-	if err := f.Parse(args); err != nil {
+	c := o.command()
+	rest, err := c.Parse(args, usage)
+	if err != nil {
 		return nil, err
 	}
-	for _, name := range withoutEffect() {
-		if f.Changed(name) {
-			fmt.Fprintf(usage, "kubelet: --%s has no effect\n", name)
-		}
-	}
+	f := c.Flags()
+	o.idle = idleSet(f)
+	o.levelSet = f.Changed("log-level") || f.Changed("v")
 	switch {
-	case f.NArg() > 0:
-		return nil, fmt.Errorf("unexpected argument %q; see --help", f.Arg(0))
-	case o.version:
-	case o.config == "" && o.configDir == "":
-		return nil, fmt.Errorf("--config is missing, want a file with a KubeletConfiguration; see --help")
+	case len(rest) > 0:
+		return nil, fmt.Errorf("unexpected argument %q; see --help", rest[0])
+	case o.version || o.printDefaults || o.validate:
+	case len(args) == 0:
+		return nil, errors.New("nothing says which pods to run, want --config, --config-dir, --kubeconfig or another flag; see --help")
 	}
 	return o, nil
-}
-
-// withoutEffect are flags of a kubelet that are taken so that what starts kubelets starts
-// this one, too.
-func withoutEffect() []string {
-	return []string{"runtime-cgroups", "feature-gates", "image-service-endpoint"}
 }
 
 // nodeName returns the name of the node.
 func (o *options) nodeName() (string, error) {
 	if o.hostname != "" {
-		return o.hostname, nil
+		return strings.ToLower(strings.TrimSpace(o.hostname)), nil
 	}
 	name, err := os.Hostname()
 	if err != nil {

@@ -23,57 +23,61 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
-func main() {
-	err := run(os.Args[1:], os.Stdout, os.Stderr)
-	if code, ok := errors.AsType[exitError](err); ok {
-		os.Exit(int(code))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "kubelet:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(exit(run(os.Args[1:], os.Stdout, os.Stderr), os.Stderr)) }
 
 // run is the program; it returns when a signal or an error ends it.
 func run(args []string, stdout, stderr io.Writer) error {
-	if len(args) > 0 && args[0] == "run" {
-		return runOnce(args[1:], stdout, stderr)
+	if len(args) > 0 {
+		switch args[0] {
+		case "run":
+			return runOnce(args[1:], stdout, stderr)
+		case "completion":
+			return runCompletion(args[1:], stdout, stderr)
+		}
 	}
 	o, err := parse(args, stderr)
+	if err != nil {
+		return help(err)
+	}
+	switch {
+	case o.version:
+		_, err := fmt.Fprintln(stdout, "Kubernetes", program.Version())
+		return err
+	case o.printDefaults:
+		return printDefaults(stdout)
+	case o.validate:
+		return o.validateConfig(stdout)
+	}
+	return o.run(stdout, stderr)
+}
+
+// help makes of an error of the command line what the program says of it: nothing where
+// help was asked for.
+func help(err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return nil
 	}
+	return usageError{err}
+}
+
+// run runs the kubelet.
+func (o *options) run(stdout, stderr io.Writer) error {
+	cfg, problems, err := o.load()
 	if err != nil {
 		return err
 	}
-	if o.version {
-		_, err := fmt.Fprintln(stdout, "Kubernetes", program.Version())
-		return err
-	}
-	log, err := program.Logger(stderr, o.level.Level, o.logFormat)
+	log, err := o.logger(stderr, cfg)
 	if err != nil {
 		return err
 	}
 	apiclient.LogTo(log)
-	cfg, err := o.load(log)
-	if err != nil {
-		return err
-	}
-	name, err := o.nodeName()
-	if err != nil {
-		return err
-	}
-	c, err := o.apply(cfg)
-	if err != nil {
-		return err
-	}
-	store, err := o.store()
+	o.warn(log, problems)
+	nc, err := o.node(cfg, log)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	nc := c.join(node.Config{Kubelet: cfg, Name: name, Root: o.root, TakeOver: o.takeOver, CredentialPlugins: o.plugins, PodStore: store, Limits: o.limits(), Log: log})
 	if o.dryRun != "" {
 		return preview(ctx, nc, o.dryRun, stdout, stderr)
 	}
@@ -82,7 +86,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if o.kubeconfig != "" {
-		if err := (volume.Mounter{}).Share(ctx, o.root); err != nil {
+		if err := (volume.Mounter{}).Share(ctx, nc.Root); err != nil {
 			log.Warn("storage drivers and the node may not see each other's mounts", "err", err)
 		}
 	}

@@ -5,24 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 
-	"github.com/spf13/pflag"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/examples/internal/cli"
 	"github.com/nodekit-go/nodekit/examples/internal/program"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
-
-// exitError is an exit code of a pod, which becomes the program's.
-type exitError int32
-
-func (e exitError) Error() string { return fmt.Sprintf("the pod ended with exit code %d", int32(e)) }
 
 // readPod reads the manifest of a pod, and the objects beside it; - is the standard input.
 func readPod(path, nodeName string, warn io.Writer) (staticpods.Manifest, error) {
@@ -80,44 +76,45 @@ containers print, removes what it left, and exits with its exit code. Other pods
 runtime are left alone.
 
   kubelet run --once pod.yaml      - for a pod on the standard input
-
-Flags:
 `
 
-// parseOnce reads the arguments of the command run; an error says which one is wrong.
-func parseOnce(args []string, usage io.Writer) (*onceOptions, error) {
-	o := &onceOptions{level: program.LogLevel{Level: 4}} // warnings
-	f := pflag.NewFlagSet("kubelet run", pflag.ContinueOnError)
-	f.SetOutput(usage)
-	f.SortFlags = false
+// command returns the command run with its flags, which set o.
+func (o *onceOptions) command() *cli.Command {
+	o.level = program.LogLevel{Level: slog.LevelWarn}
+	c := &cli.Command{Name: "run", About: "run one pod to its end", Usage: onceUsage}
+	f := c.Group("Flags")
 	f.BoolVar(&o.once, "once", false, "run the pod once; required, there is no other way")
 	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration; default: that of a kubelet without one")
 	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration")
 	f.StringVar(&o.endpoint, "container-runtime-endpoint", "", "`address` of the runtime; wins over that of the configuration")
 	f.StringVar(&o.hostname, "hostname-override", "once", "`name` of the node, which becomes part of the pod's")
-	f.VarP(&o.level, "log-level", "v", "debug, info, warn or error")
-	f.Usage = func() { fmt.Fprint(usage, onceUsage, f.FlagUsages()) }
-	if err := f.Parse(args); err != nil {
+	f.VarP(&o.level, "log-level", "v", "`level` debug, info, warn or error")
+	cli.Values(f, "log-level", "debug", "info", "warn", "error")
+	return c
+}
+
+// parseOnce reads the arguments of the command run; an error says which one is wrong.
+func parseOnce(args []string, usage io.Writer) (*onceOptions, error) {
+	o := &onceOptions{}
+	rest, err := o.command().Parse(args, usage)
+	if err != nil {
 		return nil, err
 	}
 	switch {
 	case !o.once:
 		return nil, errors.New("want run --once; see run --help")
-	case f.NArg() != 1:
-		return nil, fmt.Errorf("want the file of one pod, got %d arguments; see run --help", f.NArg())
+	case len(rest) != 1:
+		return nil, fmt.Errorf("want the file of one pod, got %d arguments; see run --help", len(rest))
 	}
-	o.pod = f.Arg(0)
+	o.pod = rest[0]
 	return o, nil
 }
 
 // runOnce is the command run.
 func runOnce(args []string, stdout, stderr io.Writer) (err error) {
 	o, err := parseOnce(args, stderr)
-	if errors.Is(err, pflag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return help(err)
 	}
 	log, err := program.Logger(stderr, o.level.Level, "text")
 	if err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,21 +39,31 @@ func TestRunOfOnePodRefuses(t *testing.T) {
 	}
 }
 
-// TestFlagsOfAKubeletAreTaken: what starts kubelets starts this one.
+// TestFlagsOfAKubeletAreTaken: what starts kubelets starts this one, and what has no
+// effect is logged.
 func TestFlagsOfAKubeletAreTaken(t *testing.T) {
-	var usage bytes.Buffer
 	o, err := parse([]string{
-		"--config", "x", "--v=4", "--runtime-cgroups=/x", "--feature-gates=A=true", "--container-runtime-endpoint", "unix:///run/x.sock",
-	}, &usage)
+		"--v=4", "--runtime-cgroups=/x", "--feature-gates=PodLogsQuerySplitStreams=true,KubeletInUserNamespace=true",
+		"--container-runtime-endpoint", "unix:///run/x.sock", "--pod-infra-container-image=pause", "--exit-on-lock-contention",
+	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.endpoint != "unix:///run/x.sock" || o.level.Level.String() != "DEBUG" {
-		t.Errorf("endpoint %q, level %s", o.endpoint, o.level.Level)
+	k, problems, err := o.load()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, want := range []string{"--runtime-cgroups has no effect", "--feature-gates has no effect"} {
-		if !strings.Contains(usage.String(), want) {
-			t.Errorf("nothing says that %s: %s", want, usage.String())
+	if k.ContainerRuntimeEndpoint != "unix:///run/x.sock" || o.level.Level.String() != "DEBUG" {
+		t.Errorf("endpoint %q, level %s", k.ContainerRuntimeEndpoint, o.level.Level)
+	}
+	var log bytes.Buffer
+	o.warn(slog.New(slog.NewTextHandler(&log, nil)), problems)
+	for _, want := range []string{"--runtime-cgroups", "--pod-infra-container-image", "--exit-on-lock-contention", "featureGates.PodLogsQuerySplitStreams: has no effect"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("nothing says that %s has no effect: %s", want, log.String())
 		}
+	}
+	if strings.Contains(log.String(), "KubeletInUserNamespace") {
+		t.Errorf("a gate that has an effect is reported: %s", log.String())
 	}
 }

@@ -11,52 +11,43 @@ import (
 	"github.com/nodekit-go/nodekit/lease/nodestatus"
 )
 
-// registration are the flags about the API server and the Node there. Those that a
-// KubeletConfiguration has fields for win over them.
+// registration are the flags about the API server and the Node there that have no field in
+// a KubeletConfiguration.
 type registration struct {
-	kubeconfig                 string
-	nodeIP, labels, taints     string
-	registerNode               bool
-	providerID, cloudProvider  string
-	registerSet, providerIDSet func() bool
+	kubeconfig     string
+	nodeIP, labels string
+	cloudProvider  string
 }
 
-// add defines the flags.
+// add defines the flags about the API server.
 func (r *registration) add(f *pflag.FlagSet) {
 	f.StringVar(&r.kubeconfig, "kubeconfig", "", "`file` with the API server and the node's identity; without, the node belongs to no cluster")
-	f.StringVar(&r.nodeIP, "node-ip", "", "`address` of the node, or two of different families with a comma; default: as the machine's routes say")
-	f.StringVar(&r.labels, "node-labels", "", "`key=value,…` labels that a new Node gets")
-	f.StringVar(&r.taints, "register-with-taints", "", "`key=value:effect,…` taints that a new Node gets; wins over registerWithTaints of the configuration")
-	f.BoolVar(&r.registerNode, "register-node", true, "create the Node if it does not exist; wins over registerNode of the configuration")
-	f.StringVar(&r.providerID, "provider-id", "", "`id` of the machine at its cloud; wins over providerID of the configuration")
-	f.StringVar(&r.cloudProvider, "cloud-provider", "", "`external` if a cloud controller initializes the Node, empty if none does")
-	r.registerSet = func() bool { return f.Changed("register-node") }
-	r.providerIDSet = func() bool { return f.Changed("provider-id") }
 }
 
-// apply writes the flags into the configuration and returns what is said to the
-// cluster; nil without one.
-func (r *registration) apply(k *kubeletconfig.KubeletConfiguration) (*clients, error) {
+// addNode defines the flags about the Node.
+func (r *registration) addNode(f *pflag.FlagSet) {
+	f.StringVar(&r.nodeIP, "node-ip", "", "`address` of the node, or two of different families with a comma; default: as the machine's routes say")
+	f.StringVar(&r.labels, "node-labels", "", "`key=value,…` labels that a new Node gets")
+	f.StringVar(&r.cloudProvider, "cloud-provider", "", "`external` if a cloud controller initializes the Node, empty if none does")
+}
+
+// identity is what the flags say of the Node.
+func (r *registration) identity() (labels map[string]string, rules nodestatus.AddressRules, err error) {
 	labels, labelErr := nodestatus.ParseLabels(r.labels)
-	taints, taintErr := nodestatus.ParseTaints(r.taints)
 	ips, ipErr := nodestatus.ParseNodeIPs(r.nodeIP)
 	var cloudErr error
 	if r.cloudProvider != "" && r.cloudProvider != "external" {
 		cloudErr = fmt.Errorf("%q, want external or nothing", r.cloudProvider)
 	}
-	err := errors.Join(flagError("--node-labels", labelErr), flagError("--register-with-taints", taintErr),
-		flagError("--node-ip", ipErr), flagError("--cloud-provider", cloudErr))
+	err = errors.Join(flagError("--node-labels", labelErr), flagError("--node-ip", ipErr), flagError("--cloud-provider", cloudErr))
+	return labels, nodestatus.AddressRules{NodeIPs: ips, CloudProvider: r.cloudProvider != ""}, err
+}
+
+// apply returns what is said to the cluster; nil without one.
+func (r *registration) apply(k *kubeletconfig.KubeletConfiguration) (*clients, error) {
+	labels, rules, err := r.identity()
 	if err != nil {
 		return nil, err
-	}
-	if len(taints) > 0 {
-		k.RegisterWithTaints = taints
-	}
-	if r.registerSet() {
-		k.RegisterNode = &r.registerNode
-	}
-	if r.providerIDSet() {
-		k.ProviderID = r.providerID
 	}
 	if r.kubeconfig == "" {
 		return nil, nil //nolint:nilnil // a node of its own
@@ -65,8 +56,7 @@ func (r *registration) apply(k *kubeletconfig.KubeletConfiguration) (*clients, e
 	if err != nil {
 		return nil, err
 	}
-	c.heartbeat.Labels = labels
-	c.heartbeat.Addresses = nodestatus.AddressRules{NodeIPs: ips, CloudProvider: r.cloudProvider != ""}
+	c.heartbeat.Labels, c.heartbeat.Addresses = labels, rules
 	return c, nil
 }
 

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"log/slog"
+
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+)
+
+// node returns the node that the flags and the configuration describe.
+func (o *options) node(cfg *kubeletconfig.KubeletConfiguration, log *slog.Logger) (node.Config, error) {
+	name, err := o.nodeName()
+	if err != nil {
+		return node.Config{}, err
+	}
+	c, err := o.apply(cfg)
+	if err != nil {
+		return node.Config{}, err
+	}
+	store, err := o.store()
+	if err != nil {
+		return node.Config{}, err
+	}
+	return c.join(node.Config{
+		Kubelet:           cfg,
+		Name:              name,
+		Root:              o.root,
+		TakeOver:          o.takeOver,
+		CredentialPlugins: o.plugins,
+		PodStore:          store,
+		Limits:            o.limits(),
+		Log:               log,
+	}), nil
+}
