@@ -174,7 +174,9 @@ func (c *Collector) Summary(ctx context.Context) *statsapi.Summary {
 	images, _ := c.images.get(wait)
 	disks, _ := c.disks.get(wait)
 	s.Node.Runtime = &statsapi.RuntimeStats{ImageFs: images.images.stats(), ContainerFs: images.containers.stats()}
-	s.Node.Fs = disks.node.stats(disks.at, &taken{disks.node.usedBytes, disks.node.usedInodes})
+	if disks.node.known {
+		s.Node.Fs = disks.node.stats(disks.at, &taken{disks.node.usedBytes, disks.node.usedInodes})
+	}
 	s.Node.Rlimit = rlimitStats()
 	if links, err := ownLinks(); err == nil {
 		s.Node.Network = networkStats(r.at, links)
