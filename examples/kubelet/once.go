@@ -142,6 +142,7 @@ func runOnce(args []string, stdout, stderr io.Writer) (err error) {
 		return err
 	}
 	k.HealthzPort, k.PodLogsDir, k.StaticPodPath = new(int32), filepath.Join(root, "logs"), ""
+	k.EnableServer = new(false)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once

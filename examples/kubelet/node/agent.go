@@ -19,6 +19,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime"
+	"github.com/nodekit-go/nodekit/runtime/server"
 )
 
 // agent is a Node whose runtime has answered.
@@ -53,6 +54,8 @@ type helpers struct {
 	events   *events.Recorder
 	pictures *pictures
 	volumes  *volumes
+	// containers does what the API is asked of containers.
+	containers *server.CRI
 	// cgroups is nil where the runtime makes those of pods.
 	cgroups *podCgroups
 	// pressure is nil where nobody is evicted from here.
@@ -129,6 +132,9 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	}
 	if a.pictures, err = newPictures(ctx, n, a); err != nil {
 		return err
+	if a.containers, err = n.newCRI(a.runtime); err != nil {
+		return err
+	}
 	}
 	if a.probing, err = newProbing(n, a); err != nil {
 		return err

@@ -51,6 +51,7 @@ func startReal(t *testing.T) *realKubelet {
 			FileCheckFrequency:       metav1.Duration{Duration: time.Second},
 			PodLogsDir:               filepath.Join(dir, "logs"),
 			HealthzPort:              new(int32(0)),
+			EnableServer:             new(false),
 		},
 		Name: "node-a", Root: k.root, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Cgroups: podsync.CgroupDirs{},
 	})

@@ -2,8 +2,6 @@ package node
 
 import (
 	"fmt"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
@@ -16,60 +14,6 @@ const (
 	// which takes microseconds.
 	stuckAfter = time.Minute
 )
-
-// check is one thing that is healthy or not.
-type check struct {
-	name string
-	// fault returns why it is not healthy, nil if it is.
-	fault func() error
-}
-
-// healthHandler answers /healthz with "ok", or 500 and what is wrong; ?verbose
-// lists every check, and /healthz/NAME asks one.
-func healthHandler(checks []check) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
-		report(w, checks, r.URL.Query().Has("verbose"))
-	})
-	mux.HandleFunc("GET /healthz/{check}", func(w http.ResponseWriter, r *http.Request) {
-		for _, c := range checks {
-			if c.name == r.PathValue("check") {
-				report(w, []check{c}, false)
-				return
-			}
-		}
-		http.NotFound(w, r)
-	})
-	return mux
-}
-
-// report writes the result of some checks.
-func report(w http.ResponseWriter, checks []check, verbose bool) {
-	var b strings.Builder
-	healthy := true
-	for _, c := range checks {
-		err := c.fault()
-		switch {
-		case err != nil:
-			healthy = false
-			fmt.Fprintf(&b, "[-]%s failed: %v\n", c.name, err)
-		case verbose:
-			fmt.Fprintf(&b, "[+]%s ok\n", c.name)
-		}
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	switch {
-	case !healthy:
-		w.WriteHeader(http.StatusInternalServerError)
-		b.WriteString("healthz check failed\n")
-	case verbose:
-		b.WriteString("healthz check passed\n")
-	default:
-		b.WriteString("ok")
-	}
-	fmt.Fprint(w, b.String())
-}
 
 // pulse remembers when something last worked.
 type pulse struct {

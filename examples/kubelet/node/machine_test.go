@@ -102,6 +102,7 @@ func (m *machine) start(t *testing.T, edit ...func(*node.Config)) *kubelet {
 			PodLogsDir:         filepath.Join(m.root, "..", "logs"),
 			HealthzBindAddress: "127.0.0.1",
 			HealthzPort:        new(int32(10248)),
+			EnableServer:       new(false),
 		},
 		Name:    "node-a",
 		Root:    m.root,

@@ -28,6 +28,7 @@ import (
 	"github.com/nodekit-go/nodekit/runtime/images"
 	"github.com/nodekit-go/nodekit/runtime/images/gc"
 	"github.com/nodekit-go/nodekit/staticpods"
+	"github.com/nodekit-go/nodekit/runtime/server"
 )
 
 // Runtime is the container runtime of a node. *runtime.Client is one.
@@ -36,6 +37,7 @@ type Runtime interface {
 	images.Lister
 	gc.Runtime
 	RuntimeAbout
+	server.Runtime
 	// ListContainerStats is the CRI call of this name.
 	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
 	// Snapshot lists what there is.
@@ -110,6 +112,8 @@ type Config struct {
 	// Limits bound how many pods start at the same time and what is kept of dead
 	// containers.
 	Limits podsync.Limits
+	// API says how the HTTPS API is served.
+	API API
 	// CredentialPlugins have credentials for registries.
 	CredentialPlugins CredentialPlugins
 	// Cgroups removes the cgroups of pods, which the runtime makes; nil: the node makes
@@ -191,6 +195,7 @@ type Node struct {
 	driver string
 }
 
+	api         apiHooks
 // ties are what binds a node to its cluster and to its machine; nil where it is not
 // bound.
 type ties struct {

@@ -29,7 +29,7 @@ import (
 func (m *machine) onceConfig() node.Config {
 	sockets := newPipes()
 	return node.Config{
-		Kubelet: &kubeletconfig.KubeletConfiguration{PodLogsDir: filepath.Join(m.root, "..", "once-logs"), HealthzPort: new(int32)},
+		Kubelet: &kubeletconfig.KubeletConfiguration{PodLogsDir: filepath.Join(m.root, "..", "once-logs"), HealthzPort: new(int32), EnableServer: new(false)},
 		Name:    "once", Root: filepath.Join(m.root, "..", "once"),
 		Log:     slog.New(slog.NewTextHandler(m.log, nil)),
 		Host:    &podspec.Node{IPs: []string{"10.0.0.2"}},

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/nodekit-go/nodekit/runtime/server"
 )
 
 // The limits of the servers: answers are small and local.
@@ -25,16 +27,27 @@ const (
 
 // serve opens the listeners and serves on them until ctx ends.
 func (n *Node) serve(ctx context.Context, g *errgroup.Group) error {
-	socket, health, open := filepath.Join(n.cfg.Root, socketFile), healthAddress(n.cfg.Kubelet), readOnlyAddress(n.cfg.Kubelet)
+	k := n.cfg.Kubelet
+	socket, health, secure, open := filepath.Join(n.cfg.Root, socketFile), healthAddress(k), secureAddress(k), readOnlyAddress(k)
+	api, err := n.newAPI()
+	if err != nil {
+		return err
+	}
+	certificate, err := n.tlsConfig()
+	if err != nil {
+		return err
+	}
+	profileBlocking(k)
 	var listeners []net.Listener
-	var handlers []http.Handler
+	var serve []func(context.Context, net.Listener) error
 	for _, s := range []struct {
 		what, network, address string
-		handler                http.Handler
+		serve                  func(context.Context, net.Listener) error
 	}{
-		{"the local API", "unix", socket, n.localHandler()},
-		{"healthz", "tcp", health, healthHandler(n.checks())},
-		{"readOnlyPort", "tcp", open, n.openHandler()},
+		{"the local API", "unix", socket, n.serving(n.localHandler())},
+		{"healthz", "tcp", health, n.serving(server.Healthz(n.checks()))},
+		{"the API", "tcp", secure, func(ctx context.Context, l net.Listener) error { return api.ServeTLS(ctx, l, certificate) }},
+		{"readOnlyPort", "tcp", open, api.ServeReadOnly},
 	} {
 		if s.address == "" {
 			continue
@@ -47,13 +60,18 @@ func (n *Node) serve(ctx context.Context, g *errgroup.Group) error {
 			}
 			return errors.Join(errs...)
 		}
-		listeners, handlers = append(listeners, l), append(handlers, s.handler)
+		listeners, serve = append(listeners, l), append(serve, s.serve)
 	}
 	for i, l := range listeners {
-		g.Go(func() error { return serveOn(ctx, l, handlers[i], n.log) })
+		g.Go(func() error { return serve[i](ctx, l) })
 	}
-	n.log.Info("serving", "socket", socket, "healthz", health, "readOnly", open)
+	n.log.Info("serving", "socket", socket, "healthz", health, "api", secure, "readOnly", open)
 	return nil
+}
+
+// serving serves h on any listener.
+func (n *Node) serving(h http.Handler) func(context.Context, net.Listener) error {
+	return func(ctx context.Context, l net.Listener) error { return serveOn(ctx, l, h, n.log) }
 }
 
 // serveOn serves until ctx ends, and closes l.
@@ -85,23 +103,23 @@ func serveOn(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logg
 }
 
 // checks are what /healthz looks at.
-func (n *Node) checks() []check {
-	return []check{
-		{"ping", func() error { return nil }},
-		{"runtime", func() error { return n.runtimeSeen.fault("container runtime", runtimeDownAfter) }},
-		{"source", func() error {
+func (n *Node) checks() []server.Check {
+	return []server.Check{
+		{Name: "ping", Fault: func() error { return nil }},
+		{Name: "runtime", Fault: func() error { return n.runtimeSeen.fault("container runtime", runtimeDownAfter) }},
+		{Name: "source", Fault: func() error {
 			if !n.catalog.read() {
 				return errors.New("the manifests have not been read yet")
 			}
 			return nil
 		}},
-		{"pods", func() error {
+		{Name: "pods", Fault: func() error {
 			if !n.catalog.settled() {
 				return errUnsettled
 			}
 			return nil
 		}},
-		{"syncloop", func() error {
+		{Name: "syncloop", Fault: func() error {
 			a := n.agent.get()
 			if a == nil {
 				return errors.New("the pod workers have not started yet")
@@ -111,7 +129,7 @@ func (n *Node) checks() []check {
 			}
 			return nil
 		}},
-		{"runtimeready", func() error {
+		{Name: "runtimeready", Fault: func() error {
 			if a := n.agent.get(); a != nil {
 				return a.told.ready.lasting("container runtime", runtimeDownAfter)
 			}
@@ -129,16 +147,7 @@ func (n *Node) localHandler() http.Handler {
 	mux.Handle("GET /events", page(func() any { return n.events.Recent() }, n.writeEvents))
 	mux.Handle("GET /node", page(func() any { return n.object() }, n.writeNode))
 	mux.Handle("GET /metrics", n.cfg.metrics.handler())
-	mux.Handle("GET /healthz", healthHandler(n.checks()))
-	return mux
-}
-
-// openHandler serves what the configuration opens to everybody.
-func (n *Node) openHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /pods", n.servePods)
-	mux.Handle("GET /metrics", n.cfg.metrics.handler())
-	mux.Handle("GET /healthz", healthHandler(n.checks()))
+	mux.Handle("GET /healthz", server.Healthz(n.checks()))
 	return mux
 }
 

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/nodekit-go/nodekit/runtime/server"
+)
+
+// API replaces parts of the node's HTTPS API. The zero value is that of the configuration.
+type API struct {
+	// Protect lets those requests through that may come; nil: as authentication and
+	// authorization of the configuration say.
+	Protect func(http.Handler) http.Handler
+	// TLS has the certificate and says whose are trusted; nil: tlsCertFile and
+	// tlsPrivateKeyFile of the configuration, or a certificate that the node signs itself.
+	TLS *tls.Config
+	// SetVerbosity is given how much is to be logged, as put at /debug/flags/v; nil: that is
+	// switched off.
+	SetVerbosity func(level string) error
+}
+
+// apiHooks are what other parts of the node bring to its API before it is served.
+type apiHooks struct {
+	protect        func(http.Handler) http.Handler
+	stats, metrics http.Handler
+	requests       func(server.Request) (ended func())
+}
+
+// newAPI returns the server of the kubelet's HTTPS API.
+func (n *Node) newAPI() (*server.Server, error) {
+	k := n.cfg.Kubelet
+	metrics := n.api.metrics
+	if metrics == nil {
+		metrics = n.cfg.metrics.handler()
+	}
+	protect := n.cfg.API.Protect
+	if protect == nil {
+		protect = n.api.protect
+	}
+	if protect == nil && openToAll(k) {
+		protect = server.Open
+	}
+	late := lateContainers{n}
+	return server.New(server.Config{
+		Protect:    protect,
+		Pods:       apiPods{n},
+		Containers: server.Containers{Logs: late, Streams: late, Commands: late, Checkpoints: late, Running: late},
+		Health:     n.checks(),
+		Pages:      server.Pages{Stats: n.api.stats, Metrics: metrics, Configuration: func() any { return masked(k) }},
+		Debug:      n.debugging(),
+		Limits:     server.Limits{StreamIdle: k.StreamingConnectionIdleTimeout.Duration},
+		Requests:   n.api.requests,
+		Log:        n.log,
+	})
+}
+
+// openToAll reports whether the configuration lets everybody do everything.
+func openToAll(k *kubeletconfig.KubeletConfiguration) bool {
+	anonymous := k.Authentication.Anonymous.Enabled
+	return anonymous != nil && *anonymous && k.Authorization.Mode == kubeletconfig.KubeletAuthorizationModeAlwaysAllow
+}
+
+// hostLogs is the folder of the machine's logs, as in a kubelet.
+const hostLogs = "/var/log"
+
+// debugging says what the configuration switches on.
+func (n *Node) debugging() server.Debug {
+	k := n.cfg.Kubelet
+	d := server.Debug{Disabled: !*k.EnableDebuggingHandlers}
+	if *k.EnableSystemLogHandler {
+		d.HostLogs = hostLogs
+	}
+	if *k.EnableDebugFlagsHandler {
+		d.SetVerbosity = n.cfg.API.SetVerbosity
+	}
+	if *k.EnableProfilingHandler {
+		d.Profiling = profiles()
+	}
+	return d
+}
+
+// profiles serves what the runtime of Go knows of this process.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// profileBlocking records where goroutines wait for each other, if the configuration wants
+// it. It concerns the whole process.
+func profileBlocking(k *kubeletconfig.KubeletConfiguration) {
+	if *k.EnableDebuggingHandlers && *k.EnableProfilingHandler && k.EnableContentionProfiling {
+		goruntime.SetBlockProfileRate(1)
+	}
+}
+
+// masked is the configuration as /configz shows it: with its kind, and without the values of
+// headers, which may be passwords.
+func masked(k *kubeletconfig.KubeletConfiguration) *kubeletconfig.KubeletConfiguration {
+	k = k.DeepCopy()
+	k.SetGroupVersionKind(kubeletconfig.SchemeGroupVersion.WithKind("KubeletConfiguration"))
+	for name := range k.StaticPodURLHeader {
+		k.StaticPodURLHeader[name] = []string{"<masked>"}
+	}
+	return k
+}
+
+// secureAddress returns where the HTTPS API is served; empty: nowhere.
+func secureAddress(k *kubeletconfig.KubeletConfiguration) string {
+	if !*k.EnableServer {
+		return ""
+	}
+	return net.JoinHostPort(k.Address, strconv.Itoa(int(k.Port)))
+}
+
+// tlsConfig returns how the HTTPS API proves itself.
+func (n *Node) tlsConfig() (*tls.Config, error) {
+	if n.cfg.API.TLS != nil {
+		return n.cfg.API.TLS, nil
+	}
+	k := n.cfg.Kubelet
+	if (k.TLSCertFile == "") != (k.TLSPrivateKeyFile == "") {
+		return nil, errors.New("node: the configuration has one of tlsCertFile and tlsPrivateKeyFile, want both or none")
+	}
+	var pair tls.Certificate
+	var err error
+	if k.TLSCertFile != "" {
+		pair, err = tls.LoadX509KeyPair(k.TLSCertFile, k.TLSPrivateKeyFile)
+	} else {
+		pair, err = selfSigned(n.cfg.Name, hostIPs())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("node: certificate of the HTTPS API: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// checkpointDir is where checkpoints of containers are written.
+func (n *Node) checkpointDir() string { return filepath.Join(n.cfg.Root, "checkpoints") }
+
+// newCRI returns what is done with containers on a runtime.
+func (n *Node) newCRI(rt Runtime) (*server.CRI, error) {
+	return server.NewCRI(rt, server.CRIConfig{
+		LogRoot:       n.cfg.Kubelet.PodLogsDir,
+		CheckpointDir: n.checkpointDir(),
+	})
+}
