@@ -286,6 +286,11 @@ func TestKernelUsage(t *testing.T) {
 	if c, r, f := got["cache"], got["ram"], got["conf"]; !c.EmptyDir || c.Memory || !r.EmptyDir || !r.Memory || f.EmptyDir || f.Memory {
 		t.Errorf("kinds are %+v", got)
 	}
+	for name, u := range got {
+		if s := u.Space; s.Size < u.Bytes || s.Available > s.Size || s.InodesFree > s.Inodes {
+			t.Errorf("%s is on a file system with %+v", name, s)
+		}
+	}
 	if n := got["cache"].Inodes; n != 4 { // itself, a, a/b, everything
 		t.Errorf("cache has %d inodes, want 4", n)
 	}

@@ -25,6 +25,15 @@ type Usage struct {
 	Memory bool
 	// Bytes and Inodes are what it takes up; a file with several names counts once.
 	Bytes, Inodes int64
+	// Space is that of the file system it is on; the zero value: not known.
+	Space Space
+}
+
+// Space is that of a file system, in bytes and inodes: all there is, and what is left to
+// those who are not root.
+type Space struct {
+	Size, Available    int64
+	Inodes, InodesFree int64
 }
 
 // Usage returns what the volumes of a pod that a Manager keeps take up, from what is on
@@ -61,8 +70,8 @@ func usage(ctx context.Context, dir string) (Usage, error) {
 	}
 	memory := fsType.Type == unix.TMPFS_MAGIC || fsType.Type == unix.HUGETLBFS_MAGIC
 	if mounted, err := isMountPoint(dir); err == nil && mounted && fsType.Type == unix.TMPFS_MAGIC {
-		used := int64(fsType.Blocks-fsType.Bfree) * fsType.Bsize                                 //nolint:gosec // no file system is that large
-		return Usage{Memory: true, Bytes: used, Inodes: int64(fsType.Files - fsType.Ffree)}, nil //nolint:gosec // nor has it that many files
+		used := int64(fsType.Blocks-fsType.Bfree) * fsType.Bsize                                                          //nolint:gosec // no file system is that large
+		return Usage{Memory: true, Bytes: used, Inodes: int64(fsType.Files - fsType.Ffree), Space: spaceOf(&fsType)}, nil //nolint:gosec // nor has it that many files
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -80,7 +89,16 @@ func usage(ctx context.Context, dir string) (Usage, error) {
 	if err := c.entry(ctx, "."); err != nil {
 		return Usage{}, err
 	}
-	return Usage{Memory: memory, Bytes: c.bytes, Inodes: c.inodes}, nil
+	return Usage{Memory: memory, Bytes: c.bytes, Inodes: c.inodes, Space: spaceOf(&fsType)}, nil
+}
+
+func spaceOf(st *unix.Statfs_t) Space {
+	return Space{
+		Size:       int64(st.Blocks) * st.Bsize, //nolint:gosec // no file system is that large
+		Available:  int64(st.Bavail) * st.Bsize, //nolint:gosec // as above
+		Inodes:     int64(st.Files),             //nolint:gosec // as above
+		InodesFree: int64(st.Ffree),             //nolint:gosec // as above
+	}
 }
 
 // count adds up what is in a tree.

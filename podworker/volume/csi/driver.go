@@ -24,6 +24,7 @@ type capabilities struct {
 	expand      bool // makes a file system grow
 	group       bool // gives a volume to a group itself
 	multiWriter bool // knows whether pods of one node share a volume
+	usage       bool // tells what a volume takes up
 }
 
 // driver is one that is registered. It is not changed.
@@ -171,6 +172,8 @@ func capabilitiesOf(answer *csiapi.NodeGetCapabilitiesResponse) capabilities {
 			out.group = true
 		case csiapi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:
 			out.multiWriter = true
+		case csiapi.NodeServiceCapability_RPC_GET_VOLUME_STATS:
+			out.usage = true
 		}
 	}
 	return out

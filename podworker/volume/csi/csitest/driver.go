@@ -2,18 +2,16 @@ package csitest
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	csiapi "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/nodekit-go/nodekit/internal/plugintest"
 )
 
 // DefaultName is the name of a Driver that was given none.
@@ -44,9 +42,7 @@ type Config struct {
 // Driver is a CSI driver that serves. Make one with Start.
 type Driver struct {
 	cfg     Config
-	servers []*grpc.Server
-	sockets []string
-	serving sync.WaitGroup
+	servers []*plugintest.Server
 	node    *node
 }
 
@@ -82,22 +78,11 @@ func Start(cfg Config) (*Driver, error) {
 
 // serve serves at a socket.
 func (d *Driver) serve(socket string, register func(*grpc.Server)) error {
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
-		return err
+	s, err := plugintest.Serve(socket, register)
+	if err == nil {
+		d.servers = append(d.servers, s)
 	}
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		return err
-	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	s := grpc.NewServer()
-	register(s)
-	d.servers, d.sockets = append(d.servers, s), append(d.sockets, socket)
-	d.serving.Go(func() { _ = s.Serve(l) }) // its error is that it was stopped
-	return nil
+	return err
 }
 
 // Name is the name of the driver.
@@ -115,18 +100,16 @@ func (d *Driver) Volume(handle string) string { return d.node.volume(handle) }
 // Stop ends the driver and removes its sockets. Mounts stay, as with a driver that is
 // restarted. It may be called more than once.
 func (d *Driver) Stop() {
-	d.Kill()
-	for _, s := range d.sockets {
-		_ = os.Remove(s) // another driver may have replaced and removed it
+	for _, s := range d.servers {
+		s.Stop()
 	}
 }
 
 // Kill ends the driver and leaves its sockets.
 func (d *Driver) Kill() {
 	for _, s := range d.servers {
-		s.Stop()
+		s.Kill()
 	}
-	d.serving.Wait()
 }
 
 // Call is one that came.
@@ -188,6 +171,14 @@ func (d *Driver) Registered() (ok bool, why string) {
 // Published returns the handles of the volumes that are published, by target.
 func (d *Driver) Published() map[string]string {
 	return d.node.publishedNow()
+}
+
+// SetUsage says what a volume takes up from now on, for a driver with the capability
+// GET_VOLUME_STATS.
+func (d *Driver) SetUsage(handle string, usage []*csiapi.VolumeUsage) {
+	d.node.mu.Lock()
+	defer d.node.mu.Unlock()
+	d.node.usages[handle] = slices.Clone(usage)
 }
 
 // Inject has the next calls of a method do something else, as often as times says; less

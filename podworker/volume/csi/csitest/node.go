@@ -32,12 +32,13 @@ type node struct {
 	faults     map[string]*injected
 	busy       map[string]string // the method that runs, by handle
 	published  map[string]string // the handle, by target
+	usages     map[string][]*csiapi.VolumeUsage
 	registered bool
 	refused    string
 }
 
 func newNode(cfg Config) *node {
-	return &node{cfg: cfg, mounts: cfg.Mounter, faults: map[string]*injected{}, busy: map[string]string{}, published: map[string]string{}}
+	return &node{cfg: cfg, mounts: cfg.Mounter, faults: map[string]*injected{}, busy: map[string]string{}, published: map[string]string{}, usages: map[string][]*csiapi.VolumeUsage{}}
 }
 
 func (n *node) volume(handle string) string {
@@ -72,14 +73,19 @@ func (n *node) begin(c Call) (Fault, error) {
 		}
 		n.busy[c.Volume] = c.Op
 	}
-	in := n.faults[c.Op]
+	return n.faultLocked(c.Op), nil
+}
+
+// faultLocked returns what the next call of a method does instead; nil: what it should.
+func (n *node) faultLocked(op string) Fault {
+	in := n.faults[op]
 	if in == nil {
-		return nil, nil
+		return nil
 	}
 	if in.left--; in.left == 0 && !in.always {
-		delete(n.faults, c.Op)
+		delete(n.faults, op)
 	}
-	return in.fault, nil
+	return in.fault
 }
 
 func (n *node) end(c Call) {
@@ -254,4 +260,55 @@ func (n *node) unbind(target string) error {
 		return status.Error(codes.Internal, err.Error())
 	}
 	return nil
+}
+
+// NodeGetVolumeStats tells what a volume takes up: what SetUsage said, or else its content
+// out of a gibibyte. It is no call that others about the volume have to wait for.
+func (n *node) NodeGetVolumeStats(ctx context.Context, r *csiapi.NodeGetVolumeStatsRequest) (*csiapi.NodeGetVolumeStatsResponse, error) {
+	if !n.can(csiapi.NodeServiceCapability_RPC_GET_VOLUME_STATS) {
+		return nil, n.wrong("NodeGetVolumeStats of %s without the capability", r.GetVolumeId())
+	}
+	if handle := n.publishedNow()[r.GetVolumePath()]; handle != r.GetVolumeId() {
+		return nil, status.Errorf(codes.NotFound, "%s is not at %s", r.GetVolumeId(), r.GetVolumePath())
+	}
+	out := &csiapi.NodeGetVolumeStatsResponse{}
+	do := func() (err error) {
+		out.Usage, err = n.usage(r.GetVolumeId())
+		return err
+	}
+	n.mu.Lock()
+	fault := n.faultLocked("NodeGetVolumeStats")
+	n.mu.Unlock()
+	if fault != nil {
+		return out, fault(ctx, do)
+	}
+	return out, do()
+}
+
+// usage is what a volume takes up.
+func (n *node) usage(handle string) ([]*csiapi.VolumeUsage, error) {
+	n.mu.Lock()
+	said, ok := n.usages[handle]
+	n.mu.Unlock()
+	if ok {
+		return said, nil
+	}
+	const size, inodes = 1 << 30, 1000
+	bytes := &csiapi.VolumeUsage{Unit: csiapi.VolumeUsage_BYTES, Total: size}
+	files := &csiapi.VolumeUsage{Unit: csiapi.VolumeUsage_INODES, Total: inodes}
+	err := filepath.WalkDir(n.volume(handle), func(_ string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		files.Used++
+		if info, err := e.Info(); err == nil && e.Type().IsRegular() {
+			bytes.Used += info.Size()
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	bytes.Available, files.Available = size-bytes.Used, inodes-files.Used
+	return []*csiapi.VolumeUsage{bytes, files}, nil
 }
