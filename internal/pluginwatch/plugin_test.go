@@ -3,7 +3,6 @@ package pluginwatch_test
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
+	"github.com/nodekit-go/nodekit/internal/plugintest"
 	"github.com/nodekit-go/nodekit/internal/pluginwatch"
 )
 
@@ -35,8 +35,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // plugin is one that registers at a socket.
 type plugin struct {
 	registerapi.UnimplementedRegistrationServer
-	server *grpc.Server
-	served chan struct{}
+	server *plugintest.Server
 
 	mu     sync.Mutex // guards the fields below
 	info   *registerapi.PluginInfo
@@ -49,27 +48,15 @@ type plugin struct {
 // listen serves a plugin at a socket until the test ends.
 func (p *plugin) listen(t *testing.T, socket string) {
 	t.Helper()
-	l, err := net.Listen("unix", socket)
-	if err != nil {
+	var err error
+	if p.server, err = plugintest.Serve(socket, func(s *grpc.Server) { registerapi.RegisterRegistrationServer(s, p) }); err != nil {
 		t.Fatal(err)
 	}
-	// What a plugin that is killed leaves.
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	p.server, p.served = grpc.NewServer(), make(chan struct{})
-	registerapi.RegisterRegistrationServer(p.server, p)
-	server, served := p.server, p.served
-	go func() {
-		defer close(served)
-		_ = server.Serve(l)
-	}()
-	t.Cleanup(func() { server.Stop(); <-served })
+	t.Cleanup(p.server.Kill)
 }
 
 // kill ends the server, and leaves its socket.
-func (p *plugin) kill() {
-	p.server.Stop()
-	<-p.served
-}
+func (p *plugin) kill() { p.server.Kill() }
 
 func (p *plugin) GetInfo(ctx context.Context, _ *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
 	p.mu.Lock()
