@@ -92,6 +92,8 @@ type Client struct {
 	images   runtimeapi.ImageServiceClient
 	closed   atomic.Bool
 	missing  missingCalls
+	// shown is what the last Snapshot saw; nil: there was none.
+	shown atomic.Pointer[shown]
 }
 
 // Dial connects to the runtime at endpoint, "unix:///run/containerd/containerd.sock"

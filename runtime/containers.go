@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -57,10 +58,14 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 // ListContainers returns the containers that match filter, in any state; nil means
 // all. The entries are as the runtime sent them, fields may be missing.
 func (c *Client) ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return c.listContainers(ctx, filter)
+}
+
+func (c *Client) listContainers(ctx context.Context, filter *runtimeapi.ContainerFilter, opts ...grpc.CallOption) ([]*runtimeapi.Container, error) {
 	return list(ctx, c, "ListContainers",
-		collect(c.runtime.StreamContainers, &runtimeapi.StreamContainersRequest{Filter: filter}, (*runtimeapi.StreamContainersResponse).GetContainers),
+		collect(with(c.runtime.StreamContainers, opts...), &runtimeapi.StreamContainersRequest{Filter: filter}, (*runtimeapi.StreamContainersResponse).GetContainers),
 		func() ([]*runtimeapi.Container, error) {
-			resp, err := call(ctx, c, c.op("ListContainers", ""), c.runtime.ListContainers,
+			resp, err := call(ctx, c, c.op("ListContainers", ""), with(c.runtime.ListContainers, opts...),
 				&runtimeapi.ListContainersRequest{Filter: filter})
 			return resp.GetContainers(), err
 		})

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -62,10 +63,14 @@ func (c *Client) PodSandboxStatus(ctx context.Context, id string, verbose bool) 
 // ListPodSandbox returns the sandboxes that match filter, in any state; nil means
 // all. The entries are as the runtime sent them, fields may be missing.
 func (c *Client) ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	return c.listSandboxes(ctx, filter)
+}
+
+func (c *Client) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandboxFilter, opts ...grpc.CallOption) ([]*runtimeapi.PodSandbox, error) {
 	return list(ctx, c, "ListPodSandbox",
-		collect(c.runtime.StreamPodSandboxes, &runtimeapi.StreamPodSandboxesRequest{Filter: filter}, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes),
+		collect(with(c.runtime.StreamPodSandboxes, opts...), &runtimeapi.StreamPodSandboxesRequest{Filter: filter}, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes),
 		func() ([]*runtimeapi.PodSandbox, error) {
-			resp, err := call(ctx, c, c.op("ListPodSandbox", ""), c.runtime.ListPodSandbox,
+			resp, err := call(ctx, c, c.op("ListPodSandbox", ""), with(c.runtime.ListPodSandbox, opts...),
 				&runtimeapi.ListPodSandboxRequest{Filter: filter})
 			return resp.GetItems(), err
 		})

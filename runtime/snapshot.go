@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -16,7 +17,7 @@ import (
 const labelPodUID = "io.kubernetes.pod.uid"
 
 // Snapshot is what one list of sandboxes and one of containers showed, grouped by
-// pod. It is immutable.
+// pod. It is immutable: others have parts of it, too.
 type Snapshot struct {
 	// Taken is when the lists were asked for: everything that had happened by then is
 	// in them.
@@ -42,16 +43,20 @@ type Pod struct {
 // Snapshot lists all sandboxes and then all containers. The two lists are not of one
 // instant: a container may be there whose sandbox is not. An error means that
 // nothing is known, never that nothing is there.
+//
+// What did not change since the last Snapshot of this Client is shared with it.
 func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 	taken := time.Now()
-	sandboxes, err := c.ListPodSandbox(ctx, nil)
+	codec := newRecall(c.shown.Load())
+	sandboxes, err := c.listSandboxes(ctx, nil, grpc.ForceCodecV2(codec))
 	if err != nil {
 		return nil, err
 	}
-	containers, err := c.ListContainers(ctx, nil)
+	containers, err := c.listContainers(ctx, nil, grpc.ForceCodecV2(codec))
 	if err != nil {
 		return nil, err
 	}
+	c.shown.Store(codec.now)
 	return NewSnapshot(taken, sandboxes, containers), nil
 }
 
