@@ -30,6 +30,11 @@ type machine struct {
 	sourcesSeen bool
 	births      uint64
 	effects     []effect
+	// first is when the first worker is due, as long as nothing has happened since.
+	first struct {
+		at    time.Time
+		known bool
+	}
 }
 
 // newMachine returns a machine without pods.
@@ -45,7 +50,7 @@ func newMachine(resync, backoff time.Duration, jitter func(time.Duration) time.D
 
 // step takes one event that happened now and returns what to do, in order.
 func (m *machine) step(now time.Time, ev event) []effect {
-	m.effects = nil
+	m.effects, m.first.known = nil, false
 	switch ev := ev.(type) {
 	case updated:
 		m.update(now, ev.pod)
@@ -75,12 +80,16 @@ func (m *machine) step(now time.Time, ev event) []effect {
 
 // next returns when the machine wants its next tick; zero: not by itself.
 func (m *machine) next() time.Time {
+	if m.first.known {
+		return m.first.at
+	}
 	var first time.Time
 	for _, w := range m.workers {
 		if !w.due.IsZero() && (first.IsZero() || w.due.Before(first)) {
 			first = w.due
 		}
 	}
+	m.first.at, m.first.known = first, true
 	return first
 }
 
