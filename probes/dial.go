@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"syscall"
 )
 
@@ -23,7 +24,7 @@ var ErrLocal = errors.New("this machine is short of resources")
 // keep-alives.
 func Dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
-	conn, err := d.DialContext(ctx, "tcp", addr)
+	conn, err := dialWith(ctx, &d, addr)
 	switch {
 	case localFault(err):
 		return nil, fmt.Errorf("%w: %w", ErrLocal, err)
@@ -35,6 +36,19 @@ func Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return conn, nil
 	}
 	return probeConn{tcp}, nil
+}
+
+// dialWith spares the resolver an address without a name, as those of pods are.
+func dialWith(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return d.DialContext(ctx, "tcp", addr)
+	}
+	conn, err := d.DialTCP(ctx, "tcp", netip.AddrPort{}, to)
+	if err != nil {
+		return nil, err // not a nil *TCPConn in conn
+	}
+	return conn, nil
 }
 
 // probeConn is a connection that serves one attempt.
