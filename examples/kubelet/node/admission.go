@@ -158,10 +158,11 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		// The scheduler may have seen labels that the node has not.
 		d = a.admissions.ask(pod, a.runs(pod.UID))
 	}
+	if d.Verdict == admission.Admitted {
+		return c.Syncer.Sync(ctx, pod)
+	}
 	log := a.log.With("pod", fullName(pod), "uid", string(pod.UID))
 	switch d.Verdict {
-	case admission.Admitted:
-		return c.Syncer.Sync(ctx, pod)
 	case admission.Never:
 		log.Warn("pod is refused", "reason", d.Reason, "message", d.Message)
 		a.refused(pod, d)
@@ -172,7 +173,6 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		for _, victim := range d.Victims {
 			a.preempt(victim, pod)
 		}
-	case admission.NotYet:
 	}
 	if last, _ := a.catalog.status(pod.UID); last.Reason != d.Reason {
 		log.Warn("pod cannot start yet", "reason", d.Reason, "message", d.Message)

@@ -82,6 +82,8 @@ type told struct {
 	ready pulse
 	// conditions are what the runtime last said of itself.
 	conditions map[string]bool
+	// discovered is the version of the catalog in which probes were last looked for.
+	discovered uint64
 	// hung are the pods whose call is out for too long, and since when.
 	hung map[types.UID]time.Time
 }

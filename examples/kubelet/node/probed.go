@@ -181,9 +181,14 @@ func (p *probing) knows(id string) bool {
 
 // wantsProbes reports whether any container of a pod has a probe.
 func wantsProbes(spec *corev1.PodSpec) bool {
-	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
-		return c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil
-	})
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list { // a Container is too large to be copied each second
+			if c := &list[i]; c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // runningAs returns the status of a container that the runtime shows running. What

@@ -84,7 +84,8 @@ func (a *agent) look(ctx context.Context) {
 		return
 	}
 	old := a.snapshot.Swap(now)
-	for _, c := range runtime.Diff(old, now) {
+	changes := runtime.Diff(old, now)
+	for _, c := range changes {
 		a.pool.Wake(c.UID)
 	}
 	if changed && old != nil {
@@ -96,7 +97,10 @@ func (a *agent) look(ctx context.Context) {
 	a.probing.watch(now)
 	if a.catalog.ready() {
 		a.collect(now)
-		a.discover(now)
+		if v := a.catalog.version(); len(changes) > 0 || v != a.told.discovered {
+			a.told.discovered = v
+			a.discover(now)
+		}
 	}
 }
 
