@@ -132,11 +132,11 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.volumes, err = newVolumes(n, a); err != nil {
 		return err
 	}
-	if a.pictures, err = newPictures(ctx, n, a); err != nil {
-		return err
 	if a.containers, err = n.newCRI(a.runtime); err != nil {
 		return err
 	}
+	if a.pictures, err = newPictures(ctx, n, a); err != nil {
+		return err
 	}
 	if a.probing, err = newProbing(n, a); err != nil {
 		return err

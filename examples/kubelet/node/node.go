@@ -27,8 +27,8 @@ import (
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/runtime/images"
 	"github.com/nodekit-go/nodekit/runtime/images/gc"
-	"github.com/nodekit-go/nodekit/staticpods"
 	"github.com/nodekit-go/nodekit/runtime/server"
+	"github.com/nodekit-go/nodekit/staticpods"
 )
 
 // Runtime is the container runtime of a node. *runtime.Client is one.
@@ -36,8 +36,8 @@ type Runtime interface {
 	podsync.Runtime
 	images.Lister
 	gc.Runtime
-	RuntimeAbout
 	server.Runtime
+	RuntimeAbout
 	// ListContainerStats is the CRI call of this name.
 	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
 	// Snapshot lists what there is.
@@ -105,6 +105,8 @@ type Config struct {
 	// Listen opens the servers' listeners: "tcp" for health, "unix" for the local
 	// API; nil: real ones.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+	// API says how the HTTPS API is served.
+	API API
 	// Probes says how probes are run.
 	Probes Probes
 	// metrics counts what happens.
@@ -112,8 +114,6 @@ type Config struct {
 	// Limits bound how many pods start at the same time and what is kept of dead
 	// containers.
 	Limits podsync.Limits
-	// API says how the HTTPS API is served.
-	API API
 	// CredentialPlugins have credentials for registries.
 	CredentialPlugins CredentialPlugins
 	// Cgroups removes the cgroups of pods, which the runtime makes; nil: the node makes
@@ -185,6 +185,7 @@ type Node struct {
 	resources   lateResources
 	sysctls     admission.Sysctls
 	events      *events.Recorder
+	api         apiHooks
 	ties
 	// watch is told each status; nil: nobody listens.
 	watch func(corev1.PodStatus)
@@ -195,7 +196,6 @@ type Node struct {
 	driver string
 }
 
-	api         apiHooks
 // ties are what binds a node to its cluster and to its machine; nil where it is not
 // bound.
 type ties struct {
