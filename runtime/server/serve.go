@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,9 +17,9 @@ import (
 const endTime = 2 * time.Second
 
 // ServeTLS serves Handler on l until ctx ends, and closes l. It returns nil then, after all
-// requests and streams have ended. HTTP/2 is not spoken: streams need connections of their
-// own. The rest of TLS is c's, as who it trusts and which certificate it shows; without
-// MinVersion it is 1.2.
+// requests and streams have ended. TLS is c's, as who it trusts and which certificate it
+// shows; without MinVersion it is 1.2. HTTP/2 is spoken if c.NextProtos has h2, for all but
+// exec, attach and port-forward, whose clients ask for a connection of their own.
 func (s *Server) ServeTLS(ctx context.Context, l net.Listener, c *tls.Config) error {
 	if c == nil {
 		return errors.Join(errors.New("server: no TLS configuration, want one with a certificate"), l.Close())
@@ -27,16 +28,16 @@ func (s *Server) ServeTLS(ctx context.Context, l net.Listener, c *tls.Config) er
 	if c.MinVersion == 0 {
 		c.MinVersion = tls.VersionTLS12
 	}
-	return s.serve(ctx, tls.NewListener(newBounded(l, s.limits.Connections, s.log), c), s.protected)
+	return s.serve(ctx, tls.NewListener(newBounded(l, s.limits.Connections, s.log), c), s.protected, c)
 }
 
 // ServeReadOnly serves ReadOnly on l without TLS until ctx ends, and closes l.
 func (s *Server) ServeReadOnly(ctx context.Context, l net.Listener) error {
-	return s.serve(ctx, newBounded(l, s.limits.Connections, s.log), s.readOnly)
+	return s.serve(ctx, newBounded(l, s.limits.Connections, s.log), s.readOnly, nil)
 }
 
-// serve serves h on l until ctx ends.
-func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler) error {
+// serve serves h on l until ctx ends. What l does for TLS is c, nil without.
+func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler, c *tls.Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// serving is read-locked by each request, also by those whose connection has been taken
@@ -46,7 +47,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler) erro
 		serving.RLock()
 		defer serving.RUnlock()
 		h.ServeHTTP(w, r)
-	}))
+	}), c)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	var failed error
@@ -76,12 +77,14 @@ func (s *Server) serve(ctx context.Context, l net.Listener, h http.Handler) erro
 }
 
 // newHTTP returns the server behind one listener.
-func (s *Server) newHTTP(ctx context.Context, h http.Handler) *http.Server {
-	only := new(http.Protocols)
-	only.SetHTTP1(true)
+func (s *Server) newHTTP(ctx context.Context, h http.Handler, c *tls.Config) *http.Server {
+	spoken := new(http.Protocols)
+	spoken.SetHTTP1(true)
+	spoken.SetHTTP2(c != nil && slices.Contains(c.NextProtos, "h2"))
 	return &http.Server{
 		Handler:           h,
-		Protocols:         only,
+		Protocols:         spoken,
+		TLSConfig:         c,
 		ReadHeaderTimeout: s.limits.Header,
 		ReadTimeout:       s.limits.Request,
 		WriteTimeout:      s.limits.Request,
