@@ -21,6 +21,7 @@ func FuzzTracker(f *testing.F) {
 	es := `{"metadata":{"namespace":"n","name":"a-1","labels":{"kubernetes.io/service-name":"a"}},"addressType":"IPv4",
 		"ports":[{"name":"p","port":8080}],"endpoints":[{"addresses":["10.244.0.1"],"hints":{"forZones":[{"name":"z"}]}}]}`
 	f.Add([]byte(svc), []byte(es))
+	f.Add([]byte(`{"metadata":{"annotations":{"nodekit.io/scheduler":"lc","nodekit.io/weights":"local=3,other=1"}},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":1}]}}`), []byte(`{}`))
 	f.Add([]byte(`{"spec":{"clusterIP":"::ffff:1.2.3.4","ports":[{"port":1}]}}`), []byte(`{}`))
 	f.Add([]byte(`{"spec":{"clusterIP":"x","ipFamilies":["IPv6"],"ports":[{"port":-1}]}}`), []byte(`{"endpoints":[{}]}`))
 	f.Fuzz(func(t *testing.T, svcJSON, esJSON []byte) {

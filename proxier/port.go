@@ -118,7 +118,7 @@ func (t *Tracker) build(p *port) *ServicePort {
 	sp := &ServicePort{
 		Key: p.key, Frontends: owned, HasEndpoints: usable(c),
 		ExternalLocal: spec.externalLocal && p.external, InternalLocal: spec.internalLocal,
-		Affinity: spec.affinity, HealthCheckNodePort: spec.healthCheckNodePort,
+		Affinity: spec.affinity, HealthCheckNodePort: spec.healthCheckNodePort, Balance: spec.balance,
 	}
 	if slices.ContainsFunc(owned, func(f Frontend) bool { return f.Kind == LoadBalancer }) {
 		sp.SourceRanges = p.spec.sourceRanges

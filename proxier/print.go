@@ -48,6 +48,7 @@ func (a *ServicePort) String() string {
 	list(&b, "from", a.SourceRanges)
 	flag(a.Affinity > 0, "affinity %v", a.Affinity)
 	flag(a.HealthCheckNodePort > 0, "health check %d", a.HealthCheckNodePort)
+	flag(a.Balance != Balance{}, "balance %s", a.Balance)
 	return b.String()
 }
 

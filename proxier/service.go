@@ -33,6 +33,7 @@ type serviceSpec struct {
 	internalLocal       bool
 	affinity            time.Duration
 	healthCheckNodePort uint16
+	balance             Balance
 }
 
 // portSpec is one port of a Service, the same in each family.
@@ -62,6 +63,7 @@ func (a *serviceSpec) equal(b *serviceSpec) bool {
 		a.internalLocal == b.internalLocal &&
 		a.affinity == b.affinity &&
 		a.healthCheckNodePort == b.healthCheckNodePort &&
+		a.balance == b.balance &&
 		slices.Equal(a.ports, b.ports) &&
 		slices.EqualFunc(a.families, b.families, familySpec.equal)
 }
@@ -94,6 +96,7 @@ func parseService(svc *corev1.Service, proxyName string) (*serviceSpec, []Proble
 		externalLocal: externalLocal(svc),
 		internalLocal: internalLocal(svc),
 		affinity:      parseAffinity(svc, p),
+		balance:       parseBalance(svc.Annotations, p),
 	}
 	if !svc.CreationTimestamp.IsZero() {
 		s.created = svc.CreationTimestamp.Unix()

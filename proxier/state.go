@@ -173,6 +173,9 @@ type ServicePort struct {
 	Affinity time.Duration
 	// HealthCheckNodePort is 0 when the Service has none.
 	HealthCheckNodePort uint16
+	// Balance is how to choose among endpoints, for a Backend that can do it in several
+	// ways. The others draw one at random.
+	Balance Balance
 }
 
 // Equal reports whether a and b need the same kernel state. A nil ServicePort
@@ -188,6 +191,7 @@ func (a *ServicePort) Equal(b *ServicePort) bool {
 		a.InternalLocal == b.InternalLocal &&
 		a.Affinity == b.Affinity &&
 		a.HealthCheckNodePort == b.HealthCheckNodePort &&
+		a.Balance == b.Balance &&
 		slices.Equal(a.Frontends, b.Frontends) &&
 		slices.Equal(a.Cluster, b.Cluster) &&
 		slices.Equal(a.Local, b.Local) &&
