@@ -1,0 +1,158 @@
+package devices_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	deviceapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/nodekit-go/nodekit/allocatable/devices"
+	"github.com/nodekit-go/nodekit/allocatable/devices/devicestest"
+)
+
+// patience is how long a test waits for what has to come.
+const patience = 2 * time.Minute
+
+// eventually waits until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %s has not come", patience, what)
+		}
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // between two looks at another goroutine's work
+	}
+}
+
+// shortDir is a directory for sockets, whose paths have at most 107 bytes.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "dp") //nolint:usetesting // those of t.TempDir may be longer
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// start runs a Manager until the test ends or stop is called.
+func start(t *testing.T, dir string) (m *devices.Manager, stop func()) {
+	t.Helper()
+	m, err := devices.New(devices.Config{Dir: dir, Changed: func([]types.UID) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := m.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	stop = func() { cancel(); running.Wait() }
+	t.Cleanup(stop)
+	eventually(t, "the socket", func() bool { return listens(filepath.Join(dir, "kubelet.sock")) })
+	return m, stop
+}
+
+func listens(socket string) bool {
+	c, err := net.Dial("unix", socket)
+	return err == nil && c.Close() == nil
+}
+
+// plug starts a plugin with one device.
+func plug(t *testing.T, dir string) *devicestest.Plugin {
+	t.Helper()
+	p, err := devicestest.Start(t.Context(), devicestest.Config{Dir: dir, Resource: "example.com/gpu", Devices: []*deviceapi.Device{devicestest.Healthy("0")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	return p
+}
+
+func healthy(m *devices.Manager) int { return len(m.Allocatable()["example.com/gpu"]) }
+
+// TestPluginsRegisterOnTheSocket has a plugin come, be killed, come again, and notice that
+// the agent was restarted by the loss of its socket.
+func TestPluginsRegisterOnTheSocket(t *testing.T) {
+	dir := shortDir(t)
+	m, stop := start(t, dir)
+	p := plug(t, dir)
+	eventually(t, "the device", func() bool { return healthy(m) == 1 })
+	p.Kill()
+	eventually(t, "the loss of the device", func() bool { return healthy(m) == 0 })
+	p = plug(t, dir)
+	eventually(t, "the device again", func() bool { return healthy(m) == 1 })
+	stop()
+	if _, err := os.Stat(filepath.Join(dir, devices.CheckpointFile)); err != nil {
+		t.Error(err)
+	}
+	m, _ = start(t, dir)
+	if _, err := os.Lstat(p.Endpoint()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after a restart of the agent the socket of the plugin is %v, want it gone", err)
+	}
+	if capacity, _ := m.Resources(); len(capacity) != 1 {
+		t.Errorf("after a restart of the agent the capacity is %v, want the resource known", capacity)
+	}
+	plug(t, dir)
+	eventually(t, "the device in the next process", func() bool { return healthy(m) == 1 })
+}
+
+func TestRegistrationsThatAreRefused(t *testing.T) {
+	dir := shortDir(t)
+	start(t, dir)
+	for _, tt := range []struct {
+		name string
+		cfg  devicestest.Config
+		want string
+	}{
+		{"name of the resource", devicestest.Config{Resource: "gpu"}, `the ResourceName "gpu" is invalid`},
+		{"socket elsewhere", devicestest.Config{Resource: "example.com/gpu", Socket: "../x.sock"}, `the endpoint "../x.sock" is not the name of a socket beside kubelet.sock`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.cfg.Dir = dir
+			err := devicestest.New(tt.cfg).Register(t.Context())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error is %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, cfg := range []devices.Config{{Dir: "plugins"}, {Grace: -1}, {Timeout: -1}} {
+		if _, err := devices.New(cfg); err == nil {
+			t.Errorf("New(%+v) is no error", cfg)
+		}
+	}
+}
+
+// TestDirectoryThatCannotBe ends Run with an error.
+func TestDirectoryThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := devices.New(devices.Config{Dir: filepath.Join(file, "plugins")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(t.Context()); err == nil {
+		t.Error("a directory below a file is no error")
+	}
+}
