@@ -4,23 +4,23 @@ package cgroups
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // AwaitPodsMemory waits until the working set of all pods together passes a number of
-// bytes, up or down, or until ctx ends, which is its error then. It needs cgroup v1;
-// with v2 the error is an [errors.ErrUnsupported]. The kernel counts pages of files that
-// were not used for a while, too: how many there are is looked up at the call, so that
-// the mark holds for some seconds only, and the caller sets a deadline and calls again.
+// bytes, up or down, or until ctx ends, which is its error then. With cgroup v1 the kernel
+// tells. It counts pages of files that were not used for a while, too: how many there are
+// is looked up at the call, so that the mark holds for some seconds only, and the caller
+// sets a deadline and calls again. With cgroup v2, of which the kernel tells no marks, it is
+// looked each second.
 func (t *Tree) AwaitPodsMemory(ctx context.Context, workingSet int64) error {
-	return t.awaitMemory(ctx, path.Join("/", t.cfg.Root, "kubepods"), workingSet)
+	return t.awaitMemory(ctx, t.names.path("kubepods"), workingSet)
 }
 
 // AwaitMachineMemory is [Tree.AwaitPodsMemory] for what [Tree.MachineUsage] tells of.
@@ -31,11 +31,37 @@ func (t *Tree) AwaitMachineMemory(ctx context.Context, workingSet int64) error {
 func (t *Tree) awaitMemory(ctx context.Context, group string, workingSet int64) error {
 	i := slices.IndexFunc(t.cfg.Mounts, func(m Mount) bool { return m.has("memory") })
 	m := &t.cfg.Mounts[i] // there is one: Config is valid
+	await := awaitMark
 	if m.V2 {
-		return fmt.Errorf("wait for memory of control group %s: cgroup v2 tells of no marks: %w", group, errors.ErrUnsupported)
+		await = m.lookForMark
 	}
-	if err := awaitMark(ctx, m.dir(group), workingSet); err != nil {
+	if err := await(ctx, m.dir(group), workingSet); err != nil {
 		return fmt.Errorf("wait for memory of control group %s: %w", group, err)
+	}
+	return nil
+}
+
+// lookEvery is the time between two looks at memory of which the kernel does not tell: a
+// tenth of that between two measurements of a node.
+const lookEvery = time.Second
+
+// lookForMark waits until the working set of a group is on the other side of a mark.
+func (m *Mount) lookForMark(ctx context.Context, dir string, workingSet int64) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	var u Usage
+	if err := m.readMemory(dir, &u); err != nil {
+		return err
+	}
+	for above := u.Memory >= workingSet; u.Memory >= workingSet == above; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if err := m.readMemory(dir, &u); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -9,10 +9,10 @@
 //	err = tree.RemovePod(ctx, uid) // after its end: kills what is left in it
 //	err = tree.EnforcePods(ctx, allocatable)
 //
-// It writes cgroup v1, v2 and hybrids of both, with the names of the cgroupfs driver;
-// runtimes make the cgroups of containers below the one of the pod. Slices of systemd
-// are systemd's: the package does not make them. [LimitsOf] is the pure part: what a
-// pod's limits are.
+// It writes cgroup v1, v2 and hybrids of both; runtimes make the cgroups of containers
+// below the one of the pod. With Config.Slices the groups are slices of systemd, which
+// [Systemd] asks for them over D-Bus, and which keeps their limits in its books.
+// [LimitsOf] is the pure part: what a pod's limits are.
 //
 // # What it is not for
 //

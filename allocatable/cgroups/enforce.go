@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -22,21 +21,25 @@ const resourcePID corev1.ResourceName = "pid"
 // Resources that are not in the list are left as they are. It is an error, and the
 // former limit stays, when the pods use more memory than that: evict some, and try again.
 func (t *Tree) EnforcePods(ctx context.Context, most corev1.ResourceList) error {
-	return t.enforce(ctx, t.group(corev1.PodQOSGuaranteed), enforced(most))
+	return t.enforce(ctx, t.names.group(corev1.PodQOSGuaranteed), enforced(most))
 }
 
 // EnforceReserved holds a group that the agent does not own, such as the one of the
 // system's services, to what is reserved for it. The group must be there: the error is
-// an [fs.ErrNotExist] otherwise. With compressible, cpu alone is set.
+// an [fs.ErrNotExist] otherwise. With compressible, cpu alone is set. Memory that is
+// reserved is also protected, which matters with cgroup v2 only.
 func (t *Tree) EnforceReserved(ctx context.Context, group string, reserved corev1.ResourceList, compressible bool) error {
 	limits := enforced(reserved)
-	if compressible {
+	switch {
+	case compressible:
 		limits = Limits{CPUShares: limits.CPUShares}
+	case limits.Memory != 0:
+		limits.Unified = map[string]string{memoryMin: decimal(limits.Memory)}
 	}
 	if slices.Contains(strings.Split(group, "/"), "..") {
 		return fmt.Errorf("enforce what is reserved in control group %q: want a path without \"..\"", group)
 	}
-	group = path.Join("/", group)
+	group = t.names.others(group)
 	err := t.each(ctx, func(m *Mount) error {
 		if !exists(m.dir(group)) {
 			return fmt.Errorf("%s: %w", m.dir(group), fs.ErrNotExist)
@@ -50,7 +53,7 @@ func (t *Tree) EnforceReserved(ctx context.Context, group string, reserved corev
 }
 
 func (t *Tree) enforce(ctx context.Context, group string, limits Limits) error {
-	if err := t.each(ctx, func(m *Mount) error { return m.ensure(group, limits) }); err != nil {
+	if err := t.ensure(ctx, group, limits); err != nil {
 		return fmt.Errorf("enforce limits of control group %s: %w", group, err)
 	}
 	return nil

@@ -35,7 +35,7 @@ func TestEnforce(t *testing.T) {
 			do: func(tree *cgroups.Tree) error {
 				return tree.EnforceReserved(t.Context(), "/system", reserved, false)
 			},
-			want: map[string]string{"system/cpu.weight": "20", "system/memory.max": "1073741824", "system/pids.max": "1000"},
+			want: map[string]string{"system/cpu.weight": "20", "system/memory.max": "1073741824", "system/memory.min": "1073741824", "system/pids.max": "1000"},
 		},
 		{
 			name: "what can be taken back",

@@ -141,30 +141,45 @@ func hugePages(list corev1.ResourceList) map[int64]int64 {
 	return out
 }
 
+// The files of cgroup v2 that protect memory and that slow down who takes it
+// (kernel: Documentation/admin-guide/cgroup-v2.rst).
+const (
+	memoryMin  = "memory.min"
+	memoryLow  = "memory.low"
+	memoryHigh = "memory.high"
+)
+
 // memoryGuards returns the settings of cgroup v2 that protect memory of a pod, and
-// slow it down before it reaches its limit.
+// slow it down before it reaches its limit. Each is there: it takes back what another
+// agreement or a former configuration has left.
 func memoryGuards(pod *corev1.Pod, class corev1.PodQOSClass, rules Rules) map[string]string {
-	out := map[string]string{}
+	out := map[string]string{memoryMin: "0", memoryLow: "0", memoryHigh: "max"}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	request := requests.Memory().Value()
 	if rules.ReserveMemory && request > 0 {
-		file := "memory.low"
+		file := memoryLow
 		if class == corev1.PodQOSGuaranteed {
-			file = "memory.min"
+			file = memoryMin
 		}
 		out[file] = strconv.FormatInt(request, 10)
 	}
 	if rules.Throttling > 0 && resourcehelper.IsPodLevelResourcesSet(pod) && limited(pod, corev1.ResourceMemory) {
 		limits := resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
-		limit := limits.Memory().Value()
-		page := float64(os.Getpagesize())
-		high := int64(math.Floor((float64(request)+(float64(limit)-float64(request))*rules.Throttling)/page) * page)
-		if high > request && limit > request {
-			out["memory.high"] = strconv.FormatInt(high, 10)
+		if high := throttleAt(request, limits.Memory().Value(), rules.Throttling); high > request {
+			out[memoryHigh] = strconv.FormatInt(high, 10)
 		}
 	}
-	if len(out) == 0 {
-		return nil
-	}
 	return out
+}
+
+// throttleAt returns the use of memory at which a pod is slowed down: a share of the way
+// from its request to its limit, in whole pages
+// (https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/2570-memory-qos).
+// It is 0 if request and limit leave no way.
+func throttleAt(request, limit int64, share float64) int64 {
+	if limit <= request {
+		return 0
+	}
+	page := float64(os.Getpagesize())
+	return int64(math.Floor((float64(request)+float64(limit-request)*share)/page) * page)
 }

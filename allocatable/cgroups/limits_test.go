@@ -24,11 +24,16 @@ func container(name string, requests, limits corev1.ResourceList) corev1.Contain
 	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
 }
 
+// guards are the files of version 2 for memory that is protected, and throttled.
+func guards(least, low, high string) map[string]string {
+	return map[string]string{"memory.min": least, "memory.low": low, "memory.high": high}
+}
+
 func TestLimitsOf(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	sidecar := container("proxy", amounts("cpu", "100m"), nil)
 	sidecar.RestartPolicy = &always
-	base := cgroups.Limits{CPUShares: 2, CPUQuota: -1, CPUPeriod: 100000, Memory: -1, Pids: -1}
+	base := cgroups.Limits{CPUShares: 2, CPUQuota: -1, CPUPeriod: 100000, Memory: -1, Pids: -1, Unified: guards("0", "0", "max")}
 	with := func(edit func(*cgroups.Limits)) cgroups.Limits {
 		l := base
 		edit(&l)
@@ -88,7 +93,7 @@ func TestLimitsOf(t *testing.T) {
 			rules: cgroups.Rules{PodPids: 100, CPUPeriod: 10 * time.Millisecond, ReserveMemory: true, Throttling: 0.9},
 			want: with(func(l *cgroups.Limits) {
 				l.CPUShares, l.CPUQuota, l.CPUPeriod, l.Memory, l.Pids = 1024, 10000, 10000, 1<<30, 100
-				l.Unified = map[string]string{"memory.min": "1073741824"}
+				l.Unified = guards("1073741824", "0", "max")
 			}),
 		},
 		{
@@ -100,8 +105,37 @@ func TestLimitsOf(t *testing.T) {
 			rules: cgroups.Rules{ReserveMemory: true, Throttling: 0.5, NoCPUQuota: true},
 			want: with(func(l *cgroups.Limits) {
 				l.Memory = 2 << 30
-				l.Unified = map[string]string{"memory.low": "1073741824", "memory.high": "1610612736"}
+				l.Unified = guards("0", "1073741824", "1610612736")
 			}),
+		},
+		{
+			name: "throttled where every container has a limit", class: corev1.PodQOSBurstable,
+			spec: corev1.PodSpec{
+				Resources:  &corev1.ResourceRequirements{Requests: amounts("cpu", "1")},
+				Containers: []corev1.Container{container("a", amounts("memory", "100Mi"), amounts("memory", "200Mi"))},
+			},
+			rules: cgroups.Rules{Throttling: 0.9},
+			want: with(func(l *cgroups.Limits) {
+				l.CPUShares, l.Memory, l.Unified = 1024, 200<<20, guards("0", "0", "199229440") // 190 MiB
+			}),
+		},
+		{
+			name: "whole pages", class: corev1.PodQOSBurstable,
+			spec: corev1.PodSpec{
+				Resources:  &corev1.ResourceRequirements{Limits: amounts("memory", "10001")},
+				Containers: []corev1.Container{container("a", nil, nil)},
+			},
+			rules: cgroups.Rules{Throttling: 0.9},
+			want:  with(func(l *cgroups.Limits) { l.Memory, l.Unified = 10001, guards("0", "0", "8192") }),
+		},
+		{
+			name: "no way from request to limit", class: corev1.PodQOSGuaranteed,
+			spec: corev1.PodSpec{
+				Resources:  &corev1.ResourceRequirements{Requests: amounts("memory", "1Gi"), Limits: amounts("memory", "1Gi")},
+				Containers: []corev1.Container{container("a", nil, nil)},
+			},
+			rules: cgroups.Rules{Throttling: 0.9},
+			want:  with(func(l *cgroups.Limits) { l.Memory = 1 << 30 }),
 		},
 		{
 			name: "tiny and huge", class: corev1.PodQOSBurstable,

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -28,7 +29,7 @@ func (t *Tree) RemovePod(ctx context.Context, uid types.UID) error {
 	}
 	const first, last = 5 * time.Millisecond, 640 * time.Millisecond
 	for wait := first; ; wait *= 2 {
-		err := t.removePod(uid)
+		err := t.removePod(ctx, uid)
 		if err == nil || wait > last {
 			return err
 		}
@@ -41,24 +42,62 @@ func (t *Tree) RemovePod(ctx context.Context, uid types.UID) error {
 }
 
 // removePod kills once and removes what is empty then.
-func (t *Tree) removePod(uid types.UID) error {
+func (t *Tree) removePod(ctx context.Context, uid types.UID) error {
 	var errs []error
+	for _, group := range t.names.places(uid) {
+		dirs := t.dirs(group)
+		if len(dirs) == 0 {
+			continue
+		}
+		if err := t.empty(uid, dirs); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if err := t.removeGroup(ctx, group, dirs); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// dirs returns the directories of a group, in every hierarchy that has it.
+func (t *Tree) dirs(group string) []string {
+	var out []string
 	for i := range t.cfg.Mounts {
-		for _, group := range t.places(uid) {
-			dir := t.cfg.Mounts[i].dir(group)
-			if !exists(dir) {
-				continue
-			}
-			n, err := killAll(dir)
-			if n > 0 {
-				t.log.Warn("processes were left in the control group of an ended pod and were killed", "uid", uid, "dir", dir, "count", n)
-			}
-			if err == nil {
-				err = removeAll(dir)
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
-			}
+		if dir := t.cfg.Mounts[i].dir(group); exists(dir) {
+			out = append(out, dir)
+		}
+	}
+	return out
+}
+
+// empty kills what still runs in the group of a pod.
+func (t *Tree) empty(uid types.UID, dirs []string) error {
+	var errs []error
+	for _, dir := range dirs {
+		n, err := killAll(dir)
+		if n > 0 {
+			t.log.Warn("processes were left in the control group of an ended pod and were killed", "uid", uid, "dir", dir, "count", n)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeGroup removes a group in which nothing runs: its slice, if it is one, and then
+// what is left of it in the hierarchies that systemd does not look after.
+func (t *Tree) removeGroup(ctx context.Context, group string, dirs []string) error {
+	if t.cfg.Slices != nil {
+		if err := t.cfg.Slices.Stop(ctx, path.Base(group)); err != nil {
+			return fmt.Errorf("remove control group %s: %w", group, err)
+		}
+	}
+	var errs []error
+	for _, dir := range dirs {
+		if err := removeAll(dir); err != nil {
+			errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -67,27 +106,26 @@ func (t *Tree) removePod(uid types.UID) error {
 // CollectPod removes the groups of a pod if nothing runs in any of them. Groups that
 // are in use stay, which is no error: it is for pods of which nobody knows whose they
 // are.
-func (t *Tree) CollectPod(uid types.UID) error {
+func (t *Tree) CollectPod(ctx context.Context, uid types.UID) error {
 	if !isElement(uid) {
 		return nil
 	}
-	var dirs []string
-	for i := range t.cfg.Mounts {
-		for _, group := range t.places(uid) {
-			if dir := t.cfg.Mounts[i].dir(group); exists(dir) {
-				dirs = append(dirs, dir)
+	found := map[string][]string{}
+	for _, group := range t.names.places(uid) {
+		found[group] = t.dirs(group)
+		for _, dir := range found[group] {
+			if used, err := inUse(dir); used || err != nil {
+				return err
 			}
 		}
 	}
-	for _, dir := range dirs {
-		if used, err := inUse(dir); used || err != nil {
-			return err
-		}
-	}
 	var errs []error
-	for _, dir := range dirs {
-		if err := removeAll(dir); err != nil && !errors.Is(err, unix.EBUSY) {
-			errs = append(errs, fmt.Errorf("remove control group %s: %w", dir, err))
+	for group, dirs := range found {
+		if len(dirs) == 0 {
+			continue
+		}
+		if err := t.removeGroup(ctx, group, dirs); err != nil && !errors.Is(err, unix.EBUSY) {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

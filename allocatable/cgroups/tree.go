@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +30,9 @@ type Config struct {
 	Class func(pod *corev1.Pod) corev1.PodQOSClass
 	// Rules are what the node adds to the limits of pods.
 	Rules Rules
+	// Slices has systemd make, limit and remove the groups, as a runtime with its driver
+	// needs it; nil: the groups are directories, as with the driver cgroupfs.
+	Slices Slices
 	// Log gets what no error reports; nil: nothing is logged.
 	Log *slog.Logger
 }
@@ -47,10 +49,22 @@ func (c *Config) validate() error {
 	return nil
 }
 
+// Slices are those of systemd. [*Systemd] asks it for them.
+type Slices interface {
+	// Start makes a slice with its parents. One that is there is no error, and stays as
+	// it is.
+	Start(ctx context.Context, slice string, properties []Property) error
+	// Set sets properties of a slice.
+	Set(ctx context.Context, slice string, properties []Property) error
+	// Stop ends a slice and all that is in it. One that is not there is no error.
+	Stop(ctx context.Context, slice string) error
+}
+
 // Tree is the control groups of the pods of a node.
 type Tree struct {
-	cfg Config
-	log *slog.Logger
+	cfg   Config
+	names namer
+	log   *slog.Logger
 }
 
 // New returns a Tree. It does nothing yet.
@@ -61,35 +75,16 @@ func New(cfg Config) (*Tree, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Tree{cfg: cfg, log: cfg.Log}, nil
+	return &Tree{cfg: cfg, names: namer{root: cfg.Root, slices: cfg.Slices != nil}, log: cfg.Log}, nil
 }
 
-// classes are the ones with a group; Guaranteed pods are in kubepods itself.
-//
-//nolint:gochecknoglobals // a constant table
-var classes = []corev1.PodQOSClass{corev1.PodQOSGuaranteed, corev1.PodQOSBurstable, corev1.PodQOSBestEffort}
+// Parent returns the group of a pod as the runtime takes it for the parent of its
+// containers' groups: /kubepods/burstable/pod<uid>, or the name of a slice if they are
+// systemd's, kubepods-burstable-pod<uid>.slice with underscores in the UID.
+func (t *Tree) Parent(pod *corev1.Pod) string { return t.names.inRuntime(t.Group(pod)) }
 
-// group returns the group of a class.
-func (t *Tree) group(class corev1.PodQOSClass) string {
-	base := path.Join("/", t.cfg.Root, "kubepods")
-	switch class {
-	case corev1.PodQOSBurstable:
-		return path.Join(base, "burstable")
-	case corev1.PodQOSBestEffort:
-		return path.Join(base, "besteffort")
-	case corev1.PodQOSGuaranteed:
-	}
-	return base
-}
-
-// podPrefix goes before the UID in the name of a pod's group.
-const podPrefix = "pod"
-
-// Parent returns the group of a pod as runtimes with the cgroupfs driver name it, such
-// as /kubepods/burstable/pod<uid>.
-func (t *Tree) Parent(pod *corev1.Pod) string {
-	return path.Join(t.group(t.cfg.Class(pod)), podPrefix+string(pod.UID))
-}
+// Group returns the group of a pod as a path below the mounts of the hierarchies.
+func (t *Tree) Group(pod *corev1.Pod) string { return t.names.pod(t.cfg.Class(pod), pod.UID) }
 
 // each calls do for every hierarchy with limits, to the end.
 func (t *Tree) each(ctx context.Context, do func(m *Mount) error) error {
@@ -109,7 +104,7 @@ func (t *Tree) Setup(ctx context.Context) error {
 	if !t.cfg.Rules.ReserveMemory {
 		t.reserve(limits, nil) // takes back what a former setting has left
 	}
-	return t.setClasses(ctx, limits)
+	return errors.Join(t.setClasses(ctx, limits), t.claimCPUs(ctx))
 }
 
 // SetActive sets the weights of the classes: Burstable pods together weigh what they
@@ -138,9 +133,8 @@ func (t *Tree) SetActive(ctx context.Context, pods []*corev1.Pod) error {
 // setClasses sets what is known of each class; a zero value changes nothing.
 func (t *Tree) setClasses(ctx context.Context, limits map[corev1.PodQOSClass]Limits) error {
 	for _, class := range classes {
-		err := t.each(ctx, func(m *Mount) error { return m.ensure(t.group(class), limits[class]) })
-		if err != nil {
-			return fmt.Errorf("set control group %s: %w", t.group(class), err)
+		if err := t.ensure(ctx, t.names.group(class), limits[class]); err != nil {
+			return fmt.Errorf("set control group %s: %w", t.names.group(class), err)
 		}
 	}
 	return nil
@@ -159,8 +153,8 @@ func (t *Tree) reserve(limits map[corev1.PodQOSClass]Limits, memory map[corev1.P
 		l.Unified = files
 		limits[class] = l
 	}
-	set(corev1.PodQOSGuaranteed, map[string]string{"memory.min": decimal(guaranteed + burstable), "memory.low": decimal(burstable)})
-	set(corev1.PodQOSBurstable, map[string]string{"memory.low": decimal(burstable)})
+	set(corev1.PodQOSGuaranteed, map[string]string{memoryMin: decimal(guaranteed + burstable), memoryLow: decimal(burstable)})
+	set(corev1.PodQOSBurstable, map[string]string{memoryLow: decimal(burstable)})
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
@@ -176,25 +170,11 @@ func (t *Tree) EnsurePod(ctx context.Context, pod *corev1.Pod) error {
 	if limits.HugePages == nil {
 		limits.HugePages = map[int64]int64{} // no size at all
 	}
-	group := t.Parent(pod)
-	if err := t.each(ctx, func(m *Mount) error { return m.ensure(group, limits) }); err != nil {
+	group := t.Group(pod)
+	if err := t.ensure(ctx, group, limits); err != nil {
 		return fmt.Errorf("make control group %s of pod %s/%s: %w", group, pod.Namespace, pod.Name, err)
 	}
 	return nil
-}
-
-// isElement reports whether a UID is the name of a directory of its own.
-func isElement(uid types.UID) bool {
-	return uid != "" && !strings.ContainsAny(string(uid), "/\x00")
-}
-
-// places returns where the group of a pod can be: its class is not known any more.
-func (t *Tree) places(uid types.UID) []string {
-	var out []string
-	for _, class := range classes {
-		out = append(out, path.Join(t.group(class), podPrefix+string(uid)))
-	}
-	return out
 }
 
 func exists(dir string) bool {
@@ -208,13 +188,13 @@ func (t *Tree) Pods() ([]types.UID, error) {
 	found := map[types.UID]bool{}
 	for i := range t.cfg.Mounts {
 		for _, class := range classes {
-			entries, err := os.ReadDir(t.cfg.Mounts[i].dir(t.group(class)))
+			entries, err := os.ReadDir(t.cfg.Mounts[i].dir(t.names.group(class)))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("list control groups of pods: %w", err)
 			}
 			for _, e := range entries {
-				if uid, ok := strings.CutPrefix(e.Name(), podPrefix); ok && e.IsDir() && isElement(types.UID(uid)) {
-					found[types.UID(uid)] = true
+				if uid, ok := t.names.uid(class, e.Name()); ok && e.IsDir() {
+					found[uid] = true
 				}
 			}
 		}

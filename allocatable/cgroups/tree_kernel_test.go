@@ -124,7 +124,7 @@ func TestKernelWhatIsLeftIsKilledAndRemoved(t *testing.T) {
 	remove(t, tree, pod.UID)
 	cmd := join(t, mounts, tree.Parent(pod), "hold 1")
 	start(t, cmd, "ate")
-	if err := tree.CollectPod(pod.UID); err != nil {
+	if err := tree.CollectPod(t.Context(), pod.UID); err != nil {
 		t.Errorf("CollectPod: %v", err)
 	}
 	if left, err := tree.Pods(); err != nil || len(left) != 1 {
@@ -157,7 +157,7 @@ func TestKernelEmptyGroupsAreCollected(t *testing.T) {
 	if out, err := join(t, mounts, tree.Parent(pod), "eat 1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := tree.CollectPod(pod.UID); err != nil {
+	if err := tree.CollectPod(t.Context(), pod.UID); err != nil {
 		t.Error(err)
 	}
 	if left, err := tree.Pods(); err != nil || len(left) > 0 {

@@ -96,7 +96,9 @@ func TestPodOnVersion2(t *testing.T) {
 		"edge/kubepods/burstable/podu1/cpu.max":          "200000 100000",
 		"edge/kubepods/burstable/podu1/cpu.weight":       "39",
 		"edge/kubepods/burstable/podu1/memory.max":       "134217728",
+		"edge/kubepods/burstable/podu1/memory.min":       "0",
 		"edge/kubepods/burstable/podu1/memory.low":       "67108864",
+		"edge/kubepods/burstable/podu1/memory.high":      "max",
 		"edge/kubepods/burstable/podu1/pids.max":         "64",
 	}
 	if diff := cmp.Diff(want, files(t, m.Path)); diff != "" {

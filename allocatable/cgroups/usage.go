@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,7 +33,7 @@ type Usage struct {
 // PodUsage returns what a pod uses. The error is an [fs.ErrNotExist] for a pod without
 // a group.
 func (t *Tree) PodUsage(uid types.UID) (Usage, error) {
-	for _, group := range t.places(uid) {
+	for _, group := range t.names.places(uid) {
 		u, err := t.usage(group)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return u, err
@@ -44,7 +43,7 @@ func (t *Tree) PodUsage(uid types.UID) (Usage, error) {
 }
 
 // PodsUsage returns what all pods use together.
-func (t *Tree) PodsUsage() (Usage, error) { return t.usage(path.Join("/", t.cfg.Root, "kubepods")) }
+func (t *Tree) PodsUsage() (Usage, error) { return t.usage(t.names.path("kubepods")) }
 
 // MachineUsage returns what all processes use that these hierarchies see: those of the
 // machine, or of the container that the agent is in. With cgroup v2, the group at the top

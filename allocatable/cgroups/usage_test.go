@@ -125,7 +125,4 @@ func TestUsageAbovePods(t *testing.T) {
 	if err != nil || machine.Memory <= 1<<20 || machine.CPU != 5*time.Microsecond {
 		t.Errorf("the machine uses %+v (%v)", machine, err)
 	}
-	if err := tree.AwaitPodsMemory(t.Context(), 1); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("waiting with cgroup v2 ended with %v", err)
-	}
 }

@@ -191,29 +191,3 @@ func TestWriteFileKeepsTheOldContentOnFailure(t *testing.T) {
 		t.Errorf("directory has %v, %v; want no temporary file", entries, err)
 	}
 }
-
-// TestCgroupMounts reads mount tables of both versions.
-func TestCgroupMounts(t *testing.T) {
-	tests := []struct {
-		name, table string
-		want        []string
-	}{
-		{name: "version 2", table: "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n", want: []string{"/sys/fs/cgroup"}},
-		{
-			name: "version 1",
-			table: "24 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n" +
-				"31 30 0:27 / /sys/fs/cgroup/memory rw shared:10 master:2 - cgroup cgroup rw,memory\n" +
-				"32 30 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n" +
-				"33 30 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
-			want: []string{"/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu"},
-		},
-		{name: "garbage", table: "cgroup\n- cgroup\n\n1 2 3 4 5 6 -\n"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, cgroupMounts(strings.NewReader(tt.table))); diff != "" {
-				t.Errorf("mounts (-want +got):\n%s", diff)
-			}
-		})
-	}
-}

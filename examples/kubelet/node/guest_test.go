@@ -19,7 +19,7 @@ func TestGuestLeavesTheMachineAlone(t *testing.T) {
 		t.Error(err)
 	}
 	a.weigh(t.Context())
-	a.sweepCgroups() // all of it without any of what it would take
+	a.sweepCgroups(t.Context()) // all of it without any of what it would take
 }
 
 // TestWhoHoldsResources: pods that are admitted do, until they have ended.

@@ -1,14 +1,9 @@
 package node
 
 import (
-	"bufio"
-	"io"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,40 +49,6 @@ func hostMemory() int64 {
 		return 0
 	}
 	return int64(info.Totalram) * int64(info.Unit) //nolint:gosec // far below 1<<63
-}
-
-// cgroupMounts returns the mount points of the cgroup hierarchies, from a file in
-// the format of /proc/self/mountinfo, proc_pid_mountinfo(5): the mount point is the
-// fifth field, the type of the file system follows a lone hyphen. A mount that was
-// covered by a later one at the same place counts once.
-func cgroupMounts(mountinfo io.Reader) []string {
-	const point = 4
-	var mounts []string
-	lines := bufio.NewScanner(mountinfo)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		hyphen := slices.Index(fields, "-")
-		if hyphen <= point || hyphen+1 >= len(fields) {
-			continue
-		}
-		if kind := fields[hyphen+1]; kind != "cgroup" && kind != "cgroup2" {
-			continue
-		}
-		if !slices.Contains(mounts, fields[point]) {
-			mounts = append(mounts, fields[point])
-		}
-	}
-	return mounts
-}
-
-// ownCgroupMounts returns the mount points this process sees.
-func ownCgroupMounts() []string {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	return cgroupMounts(f)
 }
 
 // throttleCounters are directories that tell containers of the temperature of the

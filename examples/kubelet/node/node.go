@@ -18,6 +18,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/capacity"
+	"github.com/nodekit-go/nodekit/allocatable/cgroups"
 	"github.com/nodekit-go/nodekit/allocatable/config"
 	"github.com/nodekit-go/nodekit/lease/nodestatus/shutdown"
 	"github.com/nodekit-go/nodekit/podworker/admission"
@@ -117,8 +118,11 @@ type Config struct {
 	// CredentialPlugins have credentials for registries.
 	CredentialPlugins CredentialPlugins
 	// Cgroups removes the cgroups of pods, which the runtime makes; nil: the node makes
-	// and removes them in the hierarchies of this machine, unless they are systemd's.
+	// and removes them in the hierarchies of this machine.
 	Cgroups podsync.Cgroups
+	// Slices makes the cgroups of pods if the runtime has the systemd driver; nil: systemd
+	// does, over the system bus.
+	Slices cgroups.Slices
 	// Gauge measures what is left on the machine, below which pods are evicted; nil: this
 	// machine, or nobody is evicted if Cgroups is set.
 	Gauge Gauge

@@ -18,10 +18,10 @@ type podCgroups struct {
 	node  *Node
 }
 
-// newPodCgroups returns the cgroups of the pods, nil if they are the business of
-// systemd or of the user of a Node.
+// newPodCgroups returns the cgroups of the pods, nil if they are the business of the user
+// of a Node.
 func newPodCgroups(n *Node, driver string) (*podCgroups, error) {
-	if n.cfg.Cgroups != nil || driver == driverSystemd {
+	if n.cfg.Cgroups != nil {
 		return nil, nil
 	}
 	mounts, err := cgroups.Mounted()
@@ -33,12 +33,24 @@ func newPodCgroups(n *Node, driver string) (*podCgroups, error) {
 		Root:   n.cfg.Kubelet.CgroupRoot,
 		Class:  podstatus.QOSClass,
 		Rules:  cgroupRules(n.cfg.Kubelet),
+		Slices: n.slices(driver),
 		Log:    n.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &podCgroups{tree, n.guest, n}, nil
+}
+
+// slices are those of systemd, nil where cgroups are directories.
+func (n *Node) slices(driver string) cgroups.Slices {
+	switch {
+	case driver != driverSystemd:
+		return nil
+	case n.cfg.Slices != nil:
+		return n.cfg.Slices
+	}
+	return cgroups.NewSystemd(cgroups.SystemdConfig{})
 }
 
 // cgroupRules are what the configuration adds to the limits of pods.
@@ -87,7 +99,7 @@ func (a *agent) weigh(ctx context.Context) {
 
 // sweepCgroups removes empty cgroups of pods that nobody knows any more. Those in use
 // may be another kubelet's.
-func (a *agent) sweepCgroups() {
+func (a *agent) sweepCgroups(ctx context.Context) {
 	if a.cgroups == nil || a.cgroups.guest {
 		return
 	}
@@ -102,7 +114,7 @@ func (a *agent) sweepCgroups() {
 		if known || a.catalog.wants(uid) || snap.Pods[uid] != nil || a.memory.foreign(uid) && !own.takeOver {
 			continue
 		}
-		if err := a.cgroups.CollectPod(uid); err != nil {
+		if err := a.cgroups.CollectPod(ctx, uid); err != nil {
 			a.log.Warn("cgroup of a pod that is gone stays", "uid", string(uid), "err", err)
 		}
 	}

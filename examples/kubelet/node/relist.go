@@ -133,7 +133,7 @@ func (a *agent) sweep(ctx context.Context) {
 		return
 	}
 	a.sweepStatuses()
-	a.sweepCgroups()
+	a.sweepCgroups(ctx)
 	a.thin(ctx)
 	left, err := a.syncer.Remains(ctx)
 	if err != nil {

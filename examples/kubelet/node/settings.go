@@ -218,7 +218,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		RuntimeName: runtimeName,
 		TakeOver:    n.cfg.TakeOver,
 		Prober:      n.cfg.Probes.Results,
-		Cgroups:     n.cgroupDirs(cgroupDriver),
+		Cgroups:     n.cfg.Cgroups,
 		Limits:      n.cfg.Limits,
 		Log:         n.log,
 	}
@@ -231,14 +231,6 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		c.LogLinks = logLinks
 	}
 	return c, nil
-}
-
-// cgroupDirs removes the cgroups that the node does not make by itself.
-func (n *Node) cgroupDirs(driver string) podsync.Cgroups {
-	if n.cfg.Cgroups != nil || driver != driverSystemd {
-		return n.cfg.Cgroups
-	}
-	return podsync.CgroupDirs(ownCgroupMounts())
 }
 
 // logLinks is where the kubelet links the logs of all running containers.
