@@ -1,0 +1,348 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/runtime/runtimetest"
+	"github.com/nodekit-go/nodekit/runtime/server"
+)
+
+// dial opens a connection with TLS.
+func (a *api) dial() net.Conn {
+	a.tb.Helper()
+	d := tls.Dialer{Config: insecure()}
+	c, err := d.DialContext(a.tb.Context(), "tcp", a.host)
+	if err != nil {
+		a.tb.Fatal(err)
+	}
+	a.tb.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
+		a.tb.Fatal(err)
+	}
+	return c
+}
+
+// ends reads until the server closes the connection.
+func ends(tb testing.TB, c net.Conn) string {
+	tb.Helper()
+	text, err := io.ReadAll(c)
+	if err, ok := err.(net.Error); ok && err.Timeout() { //nolint:errorlint // it comes from the connection itself
+		tb.Fatalf("the connection is still open after %s: %q", bound, text)
+	}
+	return string(text)
+}
+
+// A client that takes its time does not keep a connection for it.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	short := func(c *server.Config) {
+		c.Limits = server.Limits{Header: time.Second, Request: 2 * time.Second, KeepAlive: time.Second}
+	}
+	n := newNode(t, runtimetest.Config{})
+	a := n.serve(t, full(t), short)
+	for _, tt := range []struct {
+		name string
+		// first is what the client sends at once; drip goes on for as long as it can.
+		first, drip string
+	}{
+		{name: "says nothing"},
+		{name: "drips its header", first: "GET /pods HTTP/1.1\r\nHost: node\r\n", drip: "X-Header: 1\r\n"},
+		{name: "drips its body", first: "PUT /debug/flags/v HTTP/1.1\r\nHost: node\r\nContent-Length: 60\r\n\r\n", drip: "4"},
+		{name: "keeps the connection for nothing", first: "GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := a.with(t).dial()
+			if _, err := io.WriteString(c, tt.first); err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for tt.drip != "" {
+					if _, err := io.WriteString(c, tt.drip); err != nil {
+						return
+					}
+					<-time.After(100 * time.Millisecond)
+				}
+			})
+			ends(t, c)
+			c.Close()
+			wg.Wait()
+		})
+	}
+	t.Run("says nothing of TLS", func(t *testing.T) {
+		var d net.Dialer
+		c, err := d.DialContext(t.Context(), "tcp", a.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
+			t.Fatal(err)
+		}
+		ends(t, c)
+	})
+}
+
+func TestOversizedRequests(t *testing.T) {
+	a := newNode(t, runtimetest.Config{}).serve(t, full(t))
+	for _, tt := range []struct{ name, request, want string }{
+		{"header", "GET /pods HTTP/1.1\r\nHost: node\r\nX-Big: " + strings.Repeat("x", 1<<20+1<<14) + "\r\n\r\n", "431"},
+		{"path", "GET /logs/" + strings.Repeat("x", 1<<20+1<<14) + " HTTP/1.1\r\nHost: node\r\n\r\n", "431"},
+		{"announced body", "PUT /debug/flags/v HTTP/1.1\r\nHost: node\r\nContent-Length: 10000000\r\n\r\n", "413"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := a.with(t).dial()
+			go io.WriteString(c, tt.request) //nolint:errcheck // the server need not read all of it
+			if answer, err := bufio.NewReader(c).ReadString('\n'); !has(answer, tt.want) {
+				t.Errorf("answer is %q (%v), want %s", answer, err, tt.want)
+			}
+		})
+	}
+	t.Run("body without end", func(t *testing.T) {
+		c := a.with(t).dial()
+		if _, err := io.WriteString(c, "PUT /debug/flags/v HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		chunk := "10000\r\n" + strings.Repeat("x", 1<<16) + "\r\n"
+		var wg sync.WaitGroup
+		sent := 0
+		wg.Go(func() {
+			for range 1 << 12 {
+				if _, err := io.WriteString(c, chunk); err != nil {
+					return
+				}
+				sent += len(chunk)
+			}
+		})
+		ends(t, c)
+		wg.Wait()
+		if sent > 32<<20 {
+			t.Errorf("the server took %d bytes", sent)
+		}
+	})
+}
+
+// sleeps is a command that waits for its client to go.
+func sleeps(ctx context.Context, e runtimetest.Exec) runtimetest.ExecResult {
+	fmt.Fprint(e.Stdout, "ready")
+	_, _ = io.Copy(io.Discard, e.Stdin) // until the client has gone
+	<-ctx.Done()
+	return runtimetest.ExecResult{}
+}
+
+// files makes room for connections, as a service has it.
+func files(tb testing.TB, want uint64) {
+	tb.Helper()
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		tb.Fatal(err)
+	}
+	if l.Cur >= want {
+		return
+	}
+	if l.Max < want {
+		tb.Skipf("this process may open %d files, the test needs %d", l.Max, want)
+	}
+	tb.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &l) })
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: want, Max: l.Max}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// A thousand shells that nobody types in leave room for everybody else.
+func TestAThousandIdleStreams(t *testing.T) {
+	const streams = 1000
+	files(t, 4*streams+200)
+	n := newNode(t, runtimetest.Config{})
+	at := shells(t)
+	a := n.serve(t, full(t), func(c *server.Config) { c.Containers.Streams = elsewhere{at: at} })
+	var conns []*websocket.Conn
+	for i := range streams {
+		c, _, err := a.dialWebSocket("/exec/default/web/app?output=1&input=1", "v4.channel.k8s.io")
+		if err != nil {
+			t.Fatalf("stream %d: %v", i+1, err)
+		}
+		conns = append(conns, c)
+	}
+	a.get("/healthz", http.StatusOK)
+	a.get("/pods", http.StatusOK)
+	for i, c := range conns {
+		tell(t, c, 0, "still there?")
+		if _, m, err := c.ReadMessage(); err != nil || string(m) != "\x00still there?" {
+			t.Fatalf("stream %d says %q, %v", i+1, m, err)
+		}
+		c.Close()
+	}
+}
+
+// shells is a runtime's streaming server that sends back what it gets.
+func shells(tb testing.TB) *url.URL {
+	tb.Helper()
+	up := websocket.Upgrader{Subprotocols: []string{"v4.channel.k8s.io"}, CheckOrigin: func(*http.Request) bool { return true }}
+	return upgrades(tb, func(w http.ResponseWriter, r *http.Request) {
+		c, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for {
+			kind, m, err := c.ReadMessage()
+			if err != nil || c.WriteMessage(kind, m) != nil {
+				return
+			}
+		}
+	})
+}
+
+func TestStreamsEndWhenNothingMoves(t *testing.T) {
+	n := newNode(t, runtimetest.Config{Exec: sleeps})
+	a := n.serve(t, func(c *server.Config) { c.Limits.StreamIdle = time.Second })
+	for _, p := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
+		t.Run(p, func(t *testing.T) {
+			c, _, err := a.with(t).dialWebSocket("/exec/default/web/app?output=1&input=1", p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for {
+				if _, _, err := c.ReadMessage(); err != nil {
+					if err, ok := err.(net.Error); ok && err.Timeout() { //nolint:errorlint // it comes from the connection itself
+						t.Errorf("the stream is still open after %s", bound)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestStreamsEndWithTheServer(t *testing.T) {
+	n := newNode(t, runtimetest.Config{Exec: sleeps, Forward: forward})
+	for name, open := range map[string]func(a *api) error{
+		"channels": func(a *api) error {
+			_, _, err := a.dialWebSocket(execPath, "v5.channel.k8s.io")
+			return err
+		},
+		"old channels": func(a *api) error {
+			_, _, err := a.dialWebSocket(execPath, "v4.channel.k8s.io")
+			return err
+		},
+		"tunnel": func(a *api) error {
+			_, _, err := a.dialWebSocket("/portForward/default/web", "SPDY/3.1+portforward.k8s.io")
+			return err
+		},
+		"SPDY": func(a *api) error {
+			c, err := a.dialSPDY("/exec/default/web/app?command=sh&input=1", "v4.channel.k8s.io")
+			if err == nil {
+				a.stream(c, "error")
+				a.stream(c, "stdin")
+			}
+			return err
+		},
+		"log": func(a *api) error {
+			req, err := http.NewRequestWithContext(a.tb.Context(), http.MethodGet, "https://"+a.host+"/containerLogs/default/web/app?follow=1", http.NoBody)
+			if err != nil {
+				return err
+			}
+			resp, err := a.client.Do(req)
+			if err == nil {
+				a.tb.Cleanup(func() { resp.Body.Close() })
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The end of the test is that of the server, which waits for all that it serves.
+			if err := open(n.serve(t)); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	a := newNode(t, runtimetest.Config{}).serve(t, func(c *server.Config) { c.Limits.Connections = 8 })
+	a.client.CloseIdleConnections()
+	var open []net.Conn
+	for range 4 {
+		c := a.dial()
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !has(line, "200") {
+			t.Fatalf("answer is %q, %v", line, err)
+		}
+		open = append(open, c)
+	}
+	// This address has its half.
+	d := tls.Dialer{Config: insecure()}
+	if c, err := d.DialContext(t.Context(), "tcp", a.host); err == nil {
+		c.Close()
+		t.Error("a fifth connection of one address was taken, want four of eight")
+	}
+	// Another address has room.
+	d.NetDialer = &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c, err := d.DialContext(t.Context(), "tcp", a.host)
+	if err != nil {
+		t.Fatalf("a connection of another address: %v", err)
+	}
+	c.Close()
+	for _, c := range open {
+		c.Close()
+	}
+	until(t, "room", func() bool {
+		d := tls.Dialer{Config: insecure()}
+		c, err := d.DialContext(t.Context(), "tcp", a.host)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cfg  server.Config
+		want string
+	}{
+		"check without a name": {server.Config{Health: []server.Check{{}}}, "Config.Health has a check without name"},
+		"negative time":        {server.Config{Limits: server.Limits{Header: -1}}, "Config.Limits.Header is -1ns"},
+		"negative number":      {server.Config{Limits: server.Limits{Connections: -1}}, "Connections is -1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := server.New(tt.cfg); err == nil || !has(err.Error(), tt.want) {
+				t.Errorf("error is %v, want %s", err, tt.want)
+			}
+		})
+	}
+	if _, err := server.NewCRI(nil, server.CRIConfig{}); err == nil {
+		t.Error("a CRI without a runtime was made")
+	}
+	s, err := server.New(server.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ServeTLS(t.Context(), l, nil); err == nil || !has(err.Error(), "no TLS configuration") {
+		t.Errorf("without TLS: %v", err)
+	}
+	if err := s.ServeReadOnly(t.Context(), l); err == nil || !has(err.Error(), "serve on") {
+		t.Errorf("on a listener that is closed: %v", err)
+	}
+}
