@@ -212,12 +212,18 @@ func TestStreamsEndWhenNothingMoves(t *testing.T) {
 	a := n.serve(t, func(c *server.Config) { c.Limits.StreamIdle = time.Second })
 	for _, p := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
 		t.Run(p, func(t *testing.T) {
-			c, _, err := a.with(t).dialWebSocket("/exec/default/web/app?output=1&input=1", p)
+			c, _, err := a.with(t).dialWebSocket("/exec/default/web/app?command=sleep&output=1&input=1", p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for {
-				if _, _, err := c.ReadMessage(); err != nil {
+			for said := ""; ; {
+				_, m, err := c.ReadMessage()
+				if err == nil {
+					said += string(m[1:])
+				} else {
+					if !has(said, "ready") {
+						t.Errorf("the client heard %q before the end, want ready", said)
+					}
 					if err, ok := err.(net.Error); ok && err.Timeout() { //nolint:errorlint // it comes from the connection itself
 						t.Errorf("the stream is still open after %s", bound)
 					}
