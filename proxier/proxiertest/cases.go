@@ -45,11 +45,12 @@ func all(groups ...[]flow) []flow {
 	return flows
 }
 
-// stories is the table.
-func stories() []story {
+// stories is the table. pinned are the frontends at which a client that was pinned at a
+// node port is sent to the same endpoint.
+func stories(pinned []proxier.FrontendKind) []story {
 	var table []story
 	for _, part := range [][]story{
-		basics(), pins(), emptiness(), externals(), policies(), drains(), firewalls(), hairpins(), sharing(), disputes(),
+		basics(), pins(pinned), emptiness(), externals(), policies(), drains(), firewalls(), hairpins(), sharing(), disputes(),
 	} {
 		table = append(table, part...)
 	}
@@ -88,8 +89,8 @@ func basics() []story {
 	}
 }
 
-// pins are clients that stay with their endpoint, whichever frontend they ask.
-func pins() []story {
+// pins are clients that stay with their endpoint, whichever of the pinned frontends they ask.
+func pins(pinned []proxier.FrontendKind) []story {
 	sticky := service{number: 1, endpoints: on(Far1), affinity: true, nodePort: true, externalIP: true}
 	wider, other := sticky, sticky
 	wider.endpoints, other.endpoints = on(Far1, Far2, Pod1), on(Far2, Pod1)
@@ -99,7 +100,7 @@ func pins() []story {
 	return []story{
 		{"affinity at all frontends of a Service", []step{
 			{[]service{sticky}, from(Outside, ClientNode).to(1, masqueraded(Far1), nodePort)},
-			{[]service{wider}, from(Outside, ClientNode).to(1, masqueraded(Far1), frontends...)},
+			{[]service{wider}, from(Outside, ClientNode).to(1, masqueraded(Far1), pinned...)},
 			// Its endpoint goes: it has another one, and comes back to none.
 			{[]service{other}, from(Outside, ClientNode).to(1, either(Far2, Pod1), frontends...)},
 			{[]service{wider}, from(Outside, ClientNode).to(1, either(Far2, Pod1), frontends...)},

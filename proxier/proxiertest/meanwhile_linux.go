@@ -133,6 +133,9 @@ func timesOut(t *testing.T, newBackend newBackend) {
 	t.Helper()
 	w := NewWorld(t)
 	p := newTracked(newBackend(t, w))
+	if p.PinsByFrontend() {
+		return // the connections that ask would prolong the time
+	}
 	s := service{number: 1, endpoints: on(Pod1, Far1, Far2), affinity: true}
 	set(t, p, s)
 	to := s.frontend(proxier.ClusterIP, proxier.IPv4)

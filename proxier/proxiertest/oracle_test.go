@@ -11,7 +11,7 @@ import (
 // The table, which stock kube-proxy passes, and the brute-force computation of the
 // desired state agree.
 func TestTableAgreesWithExpect(t *testing.T) {
-	for _, s := range stories() {
+	for _, s := range stories([]proxier.FrontendKind{clusterIP, nodePort, externalIP}) {
 		t.Run(s.name, func(t *testing.T) {
 			for i, step := range s.steps {
 				o := objectsOf(step.services)

@@ -31,6 +31,22 @@ type Inspector interface {
 	Differences(ctx context.Context, s *proxier.State) ([]string, error)
 }
 
+// FrontendPins is a Backend, or a Proxy, that pins a client for each frontend by itself, and
+// for as long as the kernel remembers one of its connections, as IPVS does. Run asks less of
+// its session affinity: that a client stays at its endpoint at the same frontend.
+type FrontendPins interface {
+	// PinsByFrontend reports whether that is so.
+	PinsByFrontend() bool
+}
+
+// pinnedAt returns the frontends at which a client that was pinned at a node port is pinned.
+func pinnedAt(p any) []proxier.FrontendKind {
+	if loose, ok := p.(FrontendPins); ok && loose.PinsByFrontend() {
+		return []proxier.FrontendKind{nodePort}
+	}
+	return []proxier.FrontendKind{clusterIP, nodePort, externalIP}
+}
+
 // Run holds a Backend against the table of packet flows: real connections between
 // network namespaces, of both families and of TCP and UDP. newBackend makes a Backend
 // that programs the network namespace w.NetNS(OurNode), tells pods from others by
@@ -57,7 +73,7 @@ func RunProxy(t *testing.T, newProxy func(tb testing.TB, w *World) Proxy) {
 	t.Helper()
 	w := NewWorld(t)
 	p := newProxy(t, w)
-	for _, s := range stories() {
+	for _, s := range stories(pinnedAt(p)) {
 		t.Run(s.name, func(t *testing.T) {
 			for i, step := range s.steps {
 				if err := p.Set(t.Context(), objectsOf(step.services)); err != nil {
@@ -177,6 +193,12 @@ func newTracked(b proxier.Backend, followers ...proxier.Follower) *tracked {
 		backend: b, followers: followers,
 		tracker: proxier.NewTracker(proxier.TrackerConfig{Node: proxier.Node{Name: NodeName}}),
 	}
+}
+
+// PinsByFrontend implements FrontendPins.
+func (p *tracked) PinsByFrontend() bool {
+	loose, ok := p.backend.(FrontendPins)
+	return ok && loose.PinsByFrontend()
 }
 
 // Set implements Proxy.

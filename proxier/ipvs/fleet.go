@@ -1,0 +1,147 @@
+package ipvs
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// fleet is what the kernel has of the Backend's virtual servers. It is pure: it computes
+// operations, and takes them over when they are done.
+type fleet map[serverKey]*held
+
+type held struct {
+	settings
+	targets map[netip.AddrPort]heldTarget
+}
+
+type heldTarget struct {
+	weight uint16
+	// odd says that its packets are not rewritten.
+	odd bool
+	// since is when it began to drain; zero if it does not.
+	since time.Time
+}
+
+// plan returns what makes the virtual server k what want says: nil is that it goes. New
+// endpoints come before old ones go.
+func (f fleet) plan(k serverKey, want *virtual) []op {
+	have := f[k]
+	switch {
+	case want == nil && have == nil:
+		return nil
+	case want == nil:
+		return []op{{kind: deleteServer, server: k}}
+	}
+	var ops []op
+	switch {
+	case have == nil:
+		ops = append(ops, op{kind: addServer, server: k, settings: want.settings})
+		have = &held{}
+	case have.settings != want.settings:
+		ops = append(ops, op{kind: setServer, server: k, settings: want.settings})
+	}
+	for _, t := range want.targets {
+		switch old, known := have.targets[t.at]; {
+		case !known:
+			ops = append(ops, op{kind: addTarget, server: k, target: t})
+		case old.weight != t.weight || old.odd:
+			ops = append(ops, op{kind: setTarget, server: k, target: t})
+		}
+	}
+	return append(ops, have.leave(k, want)...)
+}
+
+// leave returns what takes away the targets that want does not have, sorted.
+func (h *held) leave(k serverKey, want *virtual) []op {
+	var ops []op
+	for _, at := range slices.SortedFunc(maps.Keys(h.targets), netip.AddrPort.Compare) {
+		_, wanted := slices.BinarySearchFunc(want.targets, at, func(t target, at netip.AddrPort) int { return t.at.Compare(at) })
+		switch old := h.targets[at]; {
+		case wanted:
+		case !mayDrain(k, want.scheduler):
+			ops = append(ops, op{kind: deleteTarget, server: k, target: target{at: at}})
+		case old.weight != 0:
+			ops = append(ops, op{kind: setTarget, server: k, target: target{at: at}})
+		}
+	}
+	return ops
+}
+
+// mayDrain reports whether a removed endpoint keeps its connections. Those of UDP go at
+// once: nobody ends them. A virtual server with a mark is of any protocol.
+func mayDrain(k serverKey, scheduler string) bool {
+	return k.proto != proxier.UDP && drains(scheduler)
+}
+
+// done takes over what the kernel has done.
+func (f fleet) done(o op, now time.Time) {
+	h := f[o.server]
+	if h == nil && o.kind != deleteServer {
+		h = &held{targets: map[netip.AddrPort]heldTarget{}}
+		f[o.server] = h
+	}
+	switch o.kind {
+	case addServer, setServer:
+		h.settings = o.settings
+	case deleteServer:
+		delete(f, o.server)
+	case addTarget, setTarget:
+		t := heldTarget{weight: o.target.weight}
+		if t.weight == 0 {
+			t.since = now
+		}
+		h.targets[o.target.at] = t
+	case deleteTarget:
+		delete(h.targets, o.target.at)
+	}
+}
+
+// draining returns the virtual servers that have targets which drain, sorted.
+func (f fleet) draining() []serverKey {
+	var out []serverKey
+	for k, h := range f {
+		for _, t := range h.targets {
+			if !t.since.IsZero() {
+				out = append(out, k)
+				break
+			}
+		}
+	}
+	slices.SortFunc(out, serverKey.compare)
+	return out
+}
+
+// drained returns what removes the targets of k that have no connections any more, or
+// whose time is over.
+func (f fleet) drained(k serverKey, found []foundTarget, over time.Time) []op {
+	h := f[k]
+	if h == nil {
+		return nil
+	}
+	var ops []op
+	for _, t := range found {
+		mine, known := h.targets[t.at]
+		if known && !mine.since.IsZero() && (t.connections == 0 || !mine.since.After(over)) {
+			ops = append(ops, op{kind: deleteTarget, server: k, target: target{at: t.at}})
+		}
+	}
+	return ops
+}
+
+// adopt takes over a virtual server that the kernel has. What weighs nothing there drains
+// from now on, unless it is wanted again.
+func (f fleet) adopt(s foundServer, found []foundTarget, now time.Time) {
+	h := &held{settings: s.settings, targets: make(map[netip.AddrPort]heldTarget, len(found))}
+	for _, t := range found {
+		mine := heldTarget{weight: t.weight, odd: !t.masquerades}
+		if t.weight == 0 {
+			mine.since = now
+		}
+		h.targets[t.at] = mine
+	}
+	f[s.key] = h
+}

@@ -1,0 +1,379 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// virtualServers is the kernel's IPVS.
+type virtualServers interface {
+	servers(ctx context.Context) ([]foundServer, error)
+	targets(ctx context.Context, k serverKey) ([]foundTarget, error)
+	do(ctx context.Context, ops []op) ([]error, error)
+	setTimeouts(ctx context.Context, tcp, fin, udp time.Duration) error
+	close() error
+}
+
+// addresses is the device for the addresses of Services.
+type addresses interface {
+	look(ctx context.Context) (deviceState, error)
+	ensure(ctx context.Context) error
+	bind(ctx context.Context, addrs []netip.Addr) error
+	unbind(ctx context.Context, addrs []netip.Addr) error
+	remove(ctx context.Context) error
+	close() error
+}
+
+// ruleset is the tables of nf_tables.
+type ruleset interface {
+	reset(ctx context.Context, programs []program, elements []element) error
+	apply(ctx context.Context, gone, come []element) error
+	list(ctx context.Context, o object) ([]element, error)
+	generation(ctx context.Context) (uint32, error)
+	intact(ctx context.Context, programs []program) (bool, error)
+	remove(ctx context.Context) error
+	close() error
+}
+
+var (
+	_ virtualServers = (*connection)(nil)
+	_ addresses      = (*device)(nil)
+	_ ruleset        = (*tables)(nil)
+)
+
+// kernel is all that the Backend programs, in one network namespace.
+type kernel struct {
+	ipvs   virtualServers
+	device addresses
+	rules  ruleset
+}
+
+func (k *kernel) close() error { return errors.Join(k.ipvs.close(), k.device.close(), k.rules.close()) }
+
+// Backend programs Services into IPVS. It is used by one goroutine at a time, as
+// proxier.Backend says; Watch alone runs beside. Close it when it is no longer needed.
+type Backend struct {
+	cfg Config
+	// open connects to the kernel, and prepare sets its parameters.
+	open    func() (*kernel, error)
+	prepare func() error
+	// wake tells Watch that endpoints drain.
+	wake chan struct{}
+
+	// mu guards what follows. It is held while the kernel works: Watch removes endpoints
+	// that have drained, which must not come between two messages about one of them.
+	mu sync.Mutex
+	// kernel is nil while there is no connection.
+	kernel *kernel
+	// inForce tells that the fields below are what the kernel has.
+	inForce bool
+	state   inForce
+}
+
+// inForce is what the kernel has of a State.
+type inForce struct {
+	network proxier.Network
+	at      surroundings
+	ledger  *ledger
+	fleet   fleet
+	marks   *marks
+	// schedulers says of those that were asked for whether the kernel has them.
+	schedulers map[string]bool
+	programs   []program
+	// seen is the generation of nf_tables at which the tables were last found in order.
+	seen uint32
+}
+
+var _ proxier.Backend = (*Backend)(nil)
+
+// New returns a Backend. It does not touch the kernel. An error names the field of cfg
+// that is not valid.
+func New(cfg Config) (*Backend, error) {
+	b, err := newWith(cfg, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	b.open = b.dial
+	b.prepare = func() error { return setParameters(b.cfg.NetNS, parameters(b.cfg.StrictARP)) }
+	return b, nil
+}
+
+func newWith(cfg Config, open func() (*kernel, error), prepare func() error) (*Backend, error) {
+	cfg.complete()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("ipvs: %w", err)
+	}
+	return &Backend{cfg: cfg, open: open, prepare: prepare, wake: make(chan struct{}, 1)}, nil
+}
+
+// dial connects to the three interfaces of the kernel.
+func (b *Backend) dial() (*kernel, error) {
+	if err := checkKernel(); err != nil {
+		return nil, err
+	}
+	ipvs, err := dialIPVS(b.cfg.NetNS)
+	if err != nil {
+		return nil, err
+	}
+	dev, err := dialDevice(b.cfg.NetNS, b.cfg.Device)
+	if err != nil {
+		return nil, errors.Join(err, ipvs.close())
+	}
+	return &kernel{ipvs, dev, &tables{netns: b.cfg.NetNS, name: b.cfg.Table, families: b.cfg.Families}}, nil
+}
+
+func (b *Backend) connectLocked() error {
+	if b.kernel != nil {
+		return nil
+	}
+	k, err := b.open()
+	if err != nil {
+		return err
+	}
+	b.kernel = k
+	return nil
+}
+
+// hangUpLocked closes the connection: after an error answers may wait in it.
+func (b *Backend) hangUpLocked() error {
+	if b.kernel == nil {
+		return nil
+	}
+	k := b.kernel
+	b.kernel = nil
+	return k.close()
+}
+
+// Close closes the connection to the kernel. What is in force stays so.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inForce = false
+	return b.hangUpLocked()
+}
+
+// errNotInForce is returned by Apply before the first Reset, and after an error.
+var errNotInForce = errors.New("nothing is in force to change: call Reset first")
+
+// Apply implements proxier.Backend. The work is proportional to the ServicePorts of d:
+// nothing is listed, and others are not looked at. The table changes first, at once; then
+// new endpoints come, before old ones go.
+func (b *Backend) Apply(ctx context.Context, d proxier.Delta) error {
+	if d.Empty() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.applyLocked(ctx, d); err != nil {
+		b.inForce = false
+		_ = b.hangUpLocked()
+		return fmt.Errorf("ipvs: apply %d changed and %d removed service ports: %w", len(d.Update), len(d.Remove), privileged(err))
+	}
+	return nil
+}
+
+func (b *Backend) applyLocked(ctx context.Context, d proxier.Delta) error {
+	if !b.inForce {
+		return errNotInForce
+	}
+	c := newChanges()
+	for _, k := range d.Remove {
+		b.state.ledger.replace(c, k, nil, view{})
+		b.state.marks.release(k)
+	}
+	for _, p := range d.Update {
+		if old := b.state.ledger.entries[p.Key].port; old.Equal(p) {
+			continue
+		}
+		if err := b.enterLocked(ctx, c, p); err != nil {
+			return err
+		}
+	}
+	return b.commitLocked(ctx, c)
+}
+
+// enterLocked puts a ServicePort into the ledger.
+func (b *Backend) enterLocked(ctx context.Context, c *changes, p *proxier.ServicePort) error {
+	s := &b.state
+	admitted := admit(p, b.cfg.Families, s.network.NodeAddrs, b.report)
+	if admitted == nil {
+		s.ledger.replace(c, p.Key, nil, view{})
+		s.marks.release(p.Key)
+		return nil
+	}
+	scheduler, err := b.schedulerLocked(ctx, admitted)
+	if err != nil {
+		return err
+	}
+	mark := uint32(0)
+	if usesShortcut(admitted) {
+		var ok bool
+		if mark, ok = s.marks.get(p.Key); !ok {
+			b.report(Problem{p.Key, "ExternalLocal", "connections of this node and its pods use local endpoints alone: " +
+				"more ServicePorts have externalTrafficPolicy Local than there are marks"})
+		}
+	} else {
+		s.marks.release(p.Key)
+	}
+	s.ledger.replace(c, p.Key, p, render(admitted, s.at, scheduler, mark))
+	return nil
+}
+
+// commitLocked makes changes. What a packet is decided by changes first, in one
+// transaction; addresses come when virtual servers are there.
+func (b *Backend) commitLocked(ctx context.Context, c *changes) error {
+	s := &b.state
+	gone, come := c.elements(s.ledger)
+	if err := b.kernel.rules.apply(ctx, gone, come); err != nil {
+		return err
+	}
+	if len(gone)+len(come) > 0 {
+		s.seen = 0
+	}
+	var ops, last []op
+	for _, k := range c.keys() {
+		if want := c.servers[k]; want != nil {
+			ops = append(ops, s.fleet.plan(k, want)...)
+		} else {
+			last = append(last, s.fleet.plan(k, nil)...)
+		}
+	}
+	if err := b.executeLocked(ctx, ops); err != nil {
+		return err
+	}
+	if err := b.kernel.device.bind(ctx, serviceAddrs(come)); err != nil {
+		return err
+	}
+	if err := b.executeLocked(ctx, last); err != nil {
+		return err
+	}
+	return b.kernel.device.unbind(ctx, serviceAddrs(gone))
+}
+
+// serviceAddrs returns the addresses of Services among elements.
+func serviceAddrs(elements []element) []netip.Addr {
+	var out []netip.Addr
+	for _, e := range elements {
+		if e.in == serviceIPs {
+			out = append(out, e.at.Addr())
+		}
+	}
+	return out
+}
+
+// executeLocked has the kernel carry out operations. One that fails does not keep the
+// others; the error joins what went wrong.
+func (b *Backend) executeLocked(ctx context.Context, ops []op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	answers, err := b.kernel.ipvs.do(ctx, ops)
+	errs := []error{err}
+	now := time.Now()
+	var again []op
+	drain := false
+	for i, err := range answers {
+		o := ops[i]
+		switch {
+		case err == nil || o.kind.removes() && isGone(err):
+			b.state.fleet.done(o, now)
+			drain = drain || o.kind == setTarget && o.target.weight == 0
+		case errors.Is(err, unix.EEXIST) && (o.kind == addServer || o.kind == addTarget):
+			o.kind++ // somebody else made it
+			again = append(again, o)
+		default:
+			errs = append(errs, fmt.Errorf("%s: %w", o, err))
+		}
+	}
+	if drain {
+		b.wakeUp()
+	}
+	return errors.Join(append(errs, b.executeLocked(ctx, again))...)
+}
+
+func (k opKind) removes() bool { return k == deleteServer || k == deleteTarget }
+
+// isGone reports that a virtual server or real server is not there.
+func isGone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
+
+func (b *Backend) wakeUp() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// schedulerLocked returns the scheduler of a ServicePort: the one it names if the kernel
+// has it.
+func (b *Backend) schedulerLocked(ctx context.Context, p *proxier.ServicePort) (string, error) {
+	name := p.Balance.Scheduler
+	if name == "" || name == b.cfg.Scheduler {
+		return b.cfg.Scheduler, nil
+	}
+	err := checkScheduler(name)
+	if err == nil {
+		var has bool
+		if has, err = b.hasSchedulerLocked(ctx, name); has {
+			return name, nil
+		} else if err != nil {
+			return "", err
+		}
+		err = fmt.Errorf("the kernel has no scheduler %s: load the module ip_vs_%s", name, name)
+	}
+	b.report(Problem{p.Key, "Balance.Scheduler", fmt.Sprintf("%v; %s is used", err, b.cfg.Scheduler)})
+	return b.cfg.Scheduler, nil
+}
+
+// hasSchedulerLocked asks the kernel once for each scheduler, by a virtual server that gets
+// no packets. The kernel loads the scheduler's module for it, if it can.
+func (b *Backend) hasSchedulerLocked(ctx context.Context, name string) (bool, error) {
+	if has, known := b.state.schedulers[name]; known {
+		return has, nil
+	}
+	probe := op{
+		kind: addServer, settings: settings{scheduler: name},
+		server: serverKey{family: b.cfg.Families[0], mark: newMarks(b.cfg.Marks).probe()},
+	}
+	remove := op{kind: deleteServer, server: probe.server}
+	answers, err := b.kernel.ipvs.do(ctx, []op{remove, probe, remove})
+	switch {
+	case err != nil:
+	case answers[1] == nil, errors.Is(answers[1], unix.ENOENT):
+		b.state.schedulers[name] = answers[1] == nil
+		return answers[1] == nil, nil
+	default:
+		err = answers[1]
+	}
+	return false, fmt.Errorf("try the scheduler %s: %w", name, err)
+}
+
+func (b *Backend) report(p Problem) {
+	if b.cfg.Problem != nil {
+		b.cfg.Problem(p)
+		return
+	}
+	b.cfg.Log.Warn("service port is not programmed in full",
+		"service", p.Key.PortName.String(), "protocol", p.Key.Protocol.String(),
+		"family", p.Key.Family.String(), "field", p.Field, "reason", p.Reason)
+}
+
+// privileged adds to an error what a process without privilege needs.
+func privileged(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w: CAP_NET_ADMIN in the network namespace is needed", err)
+	}
+	return err
+}
+
+func contains(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}

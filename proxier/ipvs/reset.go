@@ -1,0 +1,292 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// Reset implements proxier.Backend. It lists what the kernel has and changes what differs:
+// virtual servers that are right stay as they are, with their connections, and so do those
+// of somebody else. The tables are replaced, in one transaction.
+func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inForce = false
+	if err := b.resetLocked(ctx, s); err != nil {
+		_ = b.hangUpLocked()
+		return fmt.Errorf("ipvs: reset to %d service ports: %w", len(s.Ports), privileged(err))
+	}
+	b.inForce = true
+	return nil
+}
+
+func (b *Backend) resetLocked(ctx context.Context, s *proxier.State) error {
+	if err := b.connectLocked(); err != nil {
+		return err
+	}
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	found, err := b.surveyLocked(ctx)
+	if err != nil {
+		return err
+	}
+	b.begin(s, found)
+	if has, err := b.hasSchedulerLocked(ctx, b.cfg.Scheduler); err != nil || !has {
+		return errors.Join(err, fmt.Errorf("the kernel has no scheduler %s: load the module ip_vs_%[1]s", b.cfg.Scheduler))
+	}
+	c := newChanges()
+	for _, p := range s.Ports {
+		if err := b.enterLocked(ctx, c, p); err != nil {
+			return err
+		}
+	}
+	_, elements := c.elements(b.state.ledger)
+	if err := b.kernel.rules.reset(ctx, b.state.programs, elements); err != nil {
+		return err
+	}
+	if err := b.kernel.device.ensure(ctx); err != nil {
+		return err
+	}
+	return b.loadLocked(ctx, c, found, serviceAddrs(elements))
+}
+
+// survey is what the kernel has before a Reset.
+type survey struct {
+	device  deviceState
+	servers []foundServer
+	// registry are the fronts that are no addresses of the device, and those with marks, as
+	// an earlier Reset has entered them into the tables: by it the Backend knows its own
+	// virtual servers.
+	registry map[serverKey]uint32
+}
+
+func (b *Backend) surveyLocked(ctx context.Context) (survey, error) {
+	found := survey{registry: map[serverKey]uint32{}}
+	var err error
+	if found.device, err = b.kernel.device.look(ctx); err != nil {
+		return found, err
+	}
+	if found.servers, err = b.kernel.ipvs.servers(ctx); err != nil {
+		return found, err
+	}
+	slices.SortFunc(found.servers, func(a, b foundServer) int { return a.key.compare(b.key) })
+	for _, o := range []object{atNode, externalLocal} {
+		elements, err := b.kernel.rules.list(ctx, o)
+		if err != nil {
+			return found, err
+		}
+		for _, e := range elements {
+			found.registry[serverKey{family: e.family, proto: e.proto, at: e.at}] = e.mark
+		}
+	}
+	return found, nil
+}
+
+// owns reports whether a virtual server is the Backend's. Kube-proxy leaves no trace of
+// those for node ports, but it leaves the device, and no virtual server that is not its
+// own.
+func (b *Backend) owns(k serverKey, found survey) bool {
+	if k.mark != 0 {
+		return newMarks(b.cfg.Marks).covers(k.mark)
+	}
+	a := k.at.Addr()
+	if contains(b.cfg.ExcludeCIDRs, a) {
+		return false
+	}
+	_, registered := found.registry[k]
+	return registered || has(found.device.bound, a) ||
+		found.device.exists && !found.device.ours && has(found.device.elsewhere, a)
+}
+
+// has reports whether a sorted list has an address.
+func has(sorted []netip.Addr, a netip.Addr) bool {
+	_, ok := slices.BinarySearchFunc(sorted, a, netip.Addr.Compare)
+	return ok
+}
+
+// begin starts with an empty ledger. ServicePorts keep the marks that they have, or had in
+// an earlier process.
+func (b *Backend) begin(s *proxier.State, found survey) {
+	old := b.state.marks
+	b.state = inForce{
+		network: s.Network, at: b.surroundings(s.Network, found.device), ledger: newLedger(), fleet: fleet{},
+		marks: newMarks(b.cfg.Marks), schedulers: map[string]bool{}, programs: b.programs(s.Network),
+	}
+	for _, p := range s.Ports {
+		if !usesShortcut(p) {
+			continue
+		}
+		if old != nil {
+			b.state.marks.wish(p.Key, old.of[p.Key])
+		}
+		for _, f := range p.Frontends {
+			at := netip.AddrPortFrom(f.Addr, f.Port)
+			b.state.marks.wish(p.Key, found.registry[serverKey{family: p.Key.Family, proto: p.Key.Protocol, at: at}])
+		}
+	}
+}
+
+// surroundings returns where node ports answer, and which addresses are not to be bound.
+func (b *Backend) surroundings(n proxier.Network, d deviceState) surroundings {
+	s := surroundings{elsewhere: make(map[netip.Addr]bool, len(d.elsewhere))}
+	for _, a := range d.elsewhere {
+		s.elsewhere[a] = true
+		if b.answersNodePorts(a, n) {
+			s.nodePorts = append(s.nodePorts, a)
+		}
+	}
+	return s
+}
+
+func (b *Backend) answersNodePorts(a netip.Addr, n proxier.Network) bool {
+	f := proxier.FamilyOf(a)
+	if a.IsLoopback() || a.IsLinkLocalUnicast() || !slices.Contains(b.cfg.Families, f) {
+		return false
+	}
+	prefixes := ofFamily(b.cfg.NodePortAddresses, f)
+	limited := len(prefixes) > 0
+	if b.cfg.NodePortPrimary {
+		for _, own := range n.NodeAddrs {
+			if own = own.Unmap(); proxier.FamilyOf(own) == f {
+				limited = true
+				prefixes = append(prefixes, netip.PrefixFrom(own, own.BitLen()))
+			}
+		}
+	}
+	return !limited || contains(prefixes, a)
+}
+
+// programs returns the rules of each family.
+func (b *Backend) programs(n proxier.Network) []program {
+	var out []program
+	for _, f := range b.cfg.Families {
+		out = append(out, program{
+			family: f, masquerade: 1 << *b.cfg.MasqueradeBit, shortcuts: uint32(b.cfg.Marks) << 16,
+			masqueradeAll: b.cfg.MasqueradeAll, local: b.cfg.Local.in(n), serviceCIDRs: n.ServiceCIDRs,
+		})
+	}
+	return out
+}
+
+// loadLocked makes virtual servers and addresses what c and want say, and removes what is
+// left of earlier ones.
+func (b *Backend) loadLocked(ctx context.Context, c *changes, found survey, want []netip.Addr) error {
+	ops, last, err := b.adoptLocked(ctx, c, found)
+	if err != nil {
+		return err
+	}
+	if err := b.executeLocked(ctx, ops); err != nil {
+		return err
+	}
+	slices.SortFunc(want, netip.Addr.Compare)
+	missing := slices.DeleteFunc(slices.Clone(want), func(a netip.Addr) bool { return has(found.device.bound, a) })
+	surplus := slices.DeleteFunc(slices.Clone(found.device.bound), func(a netip.Addr) bool { return has(want, a) })
+	if err := b.kernel.device.bind(ctx, missing); err != nil {
+		return err
+	}
+	if err := b.executeLocked(ctx, last); err != nil {
+		return err
+	}
+	if err := b.kernel.device.unbind(ctx, surplus); err != nil {
+		return err
+	}
+	t := b.cfg.Timeouts
+	if t != (Timeouts{}) {
+		return b.kernel.ipvs.setTimeouts(ctx, t.TCP, t.TCPFin, t.UDP)
+	}
+	return nil
+}
+
+// adoptLocked takes over virtual servers that are there and wanted, and returns what makes
+// all of them right, and then what removes the rest.
+func (b *Backend) adoptLocked(ctx context.Context, c *changes, found survey) (ops, last []op, err error) {
+	s := &b.state
+	for _, server := range found.servers {
+		want := c.servers[server.key]
+		if want == nil {
+			if b.owns(server.key, found) {
+				last = append(last, op{kind: deleteServer, server: server.key})
+			}
+			continue
+		}
+		targets, err := b.kernel.ipvs.targets(ctx, server.key)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.fleet.adopt(server, targets, time.Now())
+		last = append(last, idle(server.key, want, targets)...)
+	}
+	for _, k := range c.keys() {
+		if want := c.servers[k]; want != nil {
+			ops = append(ops, s.fleet.plan(k, want)...)
+		}
+	}
+	if len(s.fleet.draining()) > 0 {
+		b.wakeUp()
+	}
+	return ops, last, nil
+}
+
+// idle returns what removes targets that are not wanted and have no connections.
+func idle(k serverKey, want *virtual, found []foundTarget) []op {
+	wanted := make(map[netip.AddrPort]bool, len(want.targets))
+	for _, t := range want.targets {
+		wanted[t.at] = true
+	}
+	var ops []op
+	for _, t := range found {
+		if t.connections == 0 && !wanted[t.at] {
+			ops = append(ops, op{kind: deleteTarget, server: k, target: target{at: t.at}})
+		}
+	}
+	return ops
+}
+
+// Cleanup implements proxier.Backend: it removes the Backend's virtual servers, the device
+// and the tables. Virtual servers of others stay, and all those in Config.ExcludeCIDRs.
+func (b *Backend) Cleanup(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inForce, b.state = false, inForce{}
+	if err := b.cleanupLocked(ctx); err != nil {
+		_ = b.hangUpLocked()
+		return fmt.Errorf("ipvs: clean up: %w", privileged(err))
+	}
+	return nil
+}
+
+func (b *Backend) cleanupLocked(ctx context.Context) error {
+	if err := b.connectLocked(); err != nil {
+		return err
+	}
+	found, err := b.surveyLocked(ctx)
+	if err != nil {
+		return err
+	}
+	b.state = inForce{fleet: fleet{}}
+	var ops []op
+	for _, s := range found.servers {
+		if b.owns(s.key, found) {
+			ops = append(ops, op{kind: deleteServer, server: s.key})
+		}
+	}
+	// The tables know which virtual servers are the Backend's: they go last.
+	if err := b.executeLocked(ctx, ops); err != nil {
+		return err
+	}
+	if err := b.kernel.device.remove(ctx); err != nil {
+		return err
+	}
+	return b.kernel.rules.remove(ctx)
+}
+
+// fleetKeys returns the keys of a fleet, sorted.
+func (f fleet) keys() []serverKey { return slices.SortedFunc(maps.Keys(f), serverKey.compare) }

@@ -1,0 +1,113 @@
+package ipvs
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodekit-go/nodekit/proxier"
+)
+
+// watching runs Watch of a Backend with one Service in force, and counts what it tells.
+func watching(t *testing.T, f func(k *fakeKernel, b *Backend, drifted *int)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		k := newFakeKernel(t)
+		k.device.state.elsewhere = []netip.Addr{netip.MustParseAddr("10.0.0.2")}
+		b := k.backend(Config{})
+		reset(t, b, web("10.244.1.21:8080", "10.244.1.22:8080"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		drifted := 0
+		go func() { done <- b.Watch(ctx, func() { drifted++ }) }()
+		f(k, b, &drifted)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Watch = %v", err)
+		}
+	})
+}
+
+// pass lets time pass; what is due then is done when it returns.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func TestWatchRemovesWhatHasDrained(t *testing.T) {
+	watching(t, func(k *fakeKernel, b *Backend, drifted *int) {
+		vs := keyOf(proxier.TCP, "10.96.0.110:80")
+		k.connections(vs, "10.244.1.21:8080", 2)
+		apply(t, b, web("10.244.1.22:8080"))
+		pass(time.Minute)
+		want(t, "with connections", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.21:8080=0 10.244.1.22:8080=1"})
+		k.connections(vs, "10.244.1.21:8080", 0)
+		pass(maxDrainPause)
+		want(t, "without connections", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.22:8080=1"})
+
+		apply(t, b, web("10.244.1.23:8080"))
+		k.connections(vs, "10.244.1.22:8080", 1)
+		pass(DefaultDrainTimeout - maxDrainPause)
+		want(t, "before its time is over", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.22:8080=0 10.244.1.23:8080=1"})
+		pass(2 * maxDrainPause)
+		want(t, "when its time is over", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.23:8080=1"})
+		if *drifted != 0 {
+			t.Errorf("Watch tells %d times that somebody changed something", *drifted)
+		}
+	})
+}
+
+func TestWatchNoticesWhatOthersChange(t *testing.T) {
+	vs := keyOf(proxier.TCP, "10.96.0.110:80")
+	for _, tt := range []struct {
+		name   string
+		change func(k *fakeKernel)
+		want   bool
+	}{
+		{"nothing", func(*fakeKernel) {}, false},
+		{"a virtual server of somebody else", func(k *fakeKernel) {
+			k.virtual[keyOf(proxier.TCP, "192.0.2.1:80")] = &fakeServer{}
+		}, false},
+		{"another table", func(k *fakeKernel) { k.rules.number++ }, false},
+		{"another device of the node", func(k *fakeKernel) {
+			k.device.state.elsewhere = append(k.device.state.elsewhere, netip.MustParseAddr("fe80::1"))
+		}, false},
+		{"virtual server deleted", func(k *fakeKernel) { delete(k.virtual, vs) }, true},
+		{"scheduler changed", func(k *fakeKernel) { k.virtual[vs].scheduler = "lc" }, true},
+		{"weight changed", func(k *fakeKernel) { k.virtual[vs].targets[netip.MustParseAddrPort("10.244.1.21:8080")].weight = 7 }, true},
+		{"real server deleted", func(k *fakeKernel) { delete(k.virtual[vs].targets, netip.MustParseAddrPort("10.244.1.21:8080")) }, true},
+		{"address deleted", func(k *fakeKernel) { k.device.state.bound = nil }, true},
+		{"the node has a further address", func(k *fakeKernel) {
+			k.device.state.elsewhere = append(k.device.state.elsewhere, netip.MustParseAddr("10.0.0.3"))
+		}, true},
+		{"table deleted", func(k *fakeKernel) { k.rules.number++; _ = k.rules.remove(context.Background()) }, true},
+		{"element deleted", func(k *fakeKernel) {
+			k.rules.number++
+			delete(k.rules.elements, element{in: internal, family: proxier.IPv4, proto: proxier.TCP, at: vs.at})
+		}, true},
+		{"element added", func(k *fakeKernel) {
+			k.rules.number++
+			k.rules.elements[element{in: refused, family: proxier.IPv4, proto: proxier.TCP, at: vs.at}] = true
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			watching(t, func(k *fakeKernel, b *Backend, drifted *int) {
+				pass(DefaultCheckInterval)
+				before := *drifted
+				tt.change(k)
+				pass(DefaultCheckInterval)
+				if got := *drifted > before; got != tt.want || before != 0 {
+					t.Errorf("drifted before %d, after %d, want a change: %v", before, *drifted, tt.want)
+				}
+				reset(t, b, web("10.244.1.21:8080", "10.244.1.22:8080"))
+				now := *drifted
+				pass(2 * DefaultCheckInterval)
+				if *drifted != now {
+					t.Error("it is not repaired by a Reset")
+				}
+			})
+		})
+	}
+}
