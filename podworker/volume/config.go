@@ -30,8 +30,22 @@ type Config struct {
 	// OnEvent gets what users want to know. It is called by many goroutines and must not
 	// block; nil: nobody listens.
 	OnEvent func(pod *corev1.Pod, e Event)
+	// OnAttempt is told of each attempt to set up a volume, by many goroutines, and must not
+	// block: for metrics. nil: nobody is told.
+	OnAttempt func(Attempt)
 	// Log gets what no error reports; nil: nothing is logged.
 	Log *slog.Logger
+}
+
+// Attempt is one to set up a volume that has ended.
+type Attempt struct {
+	// Plugin is the kubelet's name for its kind, such as kubernetes.io/empty-dir. Of the
+	// kinds of a Provider it is kubernetes.io/csi.
+	Plugin string
+	// Took is how long it took.
+	Took time.Duration
+	// Err is why it failed; nil: it did not.
+	Err error
 }
 
 const defaultResync = time.Minute
@@ -48,6 +62,9 @@ func (c *Config) complete() error {
 	}
 	if c.Resync == 0 {
 		c.Resync = defaultResync
+	}
+	if c.OnAttempt == nil {
+		c.OnAttempt = func(Attempt) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -118,4 +119,24 @@ func (f *finder) source(ctx context.Context, s *corev1.VolumeProjection) error {
 		return f.trustBundle(ctx, s.ClusterTrustBundle)
 	}
 	return fmt.Errorf("a source of this type is not supported")
+}
+
+// pluginOf is the kubelet's name for the kind of a volume.
+func pluginOf(v *corev1.Volume) string {
+	name := "kubernetes.io~csi"
+	switch {
+	case v.HostPath != nil:
+		name = "kubernetes.io~host-path"
+	case v.EmptyDir != nil, v.VolumeSource == corev1.VolumeSource{}:
+		name = emptyDirPlugin
+	case v.ConfigMap != nil:
+		name = configMapPlugin
+	case v.Secret != nil:
+		name = secretPlugin
+	case v.DownwardAPI != nil:
+		name = downwardAPIPlugin
+	case v.Projected != nil:
+		name = projectedPlugin
+	}
+	return strings.ReplaceAll(name, "~", "/")
 }

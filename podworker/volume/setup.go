@@ -140,7 +140,10 @@ func (m *Manager) beginLocked(ctx context.Context, r *record, s *state) *attempt
 	pod, v := r.pod, s.volume
 	m.goLocked(func() {
 		defer cancel()
-		m.finish(r, s, m.setUp(ctx, pod, v))
+		began := time.Now()
+		out := m.setUp(ctx, pod, v)
+		m.cfg.OnAttempt(Attempt{Plugin: pluginOf(v), Took: time.Since(began), Err: out.err})
+		m.finish(r, s, out)
 	})
 	return s.running
 }

@@ -165,6 +165,7 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	switch d.Verdict {
 	case admission.Never:
 		log.Warn("pod is refused", "reason", d.Reason, "message", d.Message)
+		a.metrics.tally.rejected.WithLabelValues(d.Reason).Inc()
 		a.refused(pod, d)
 		a.pool.Terminate(pod.UID, podworker.Termination{Phase: corev1.PodFailed, Reason: d.Reason, Message: "Pod was rejected: " + d.Message})
 		return podworker.Outcome{}, nil
@@ -197,6 +198,7 @@ func (a *agent) preempt(victim, pod *corev1.Pod) {
 		return
 	}
 	a.log.Warn("pod is preempted", "pod", fullName(victim), "uid", string(victim.UID), "for", fullName(pod))
+	a.metrics.tally.preemptions.WithLabelValues("").Inc()
 	a.events.Record(events.OfPod(victim, ""), corev1.EventTypeWarning, admission.ReasonPreempting, admission.MessagePreempting)
 	a.pool.Terminate(victim.UID, podworker.Termination{
 		Phase: corev1.PodFailed, Reason: admission.ReasonPreempting, Message: admission.MessagePreempting,

@@ -242,6 +242,7 @@ func (a *agent) deliver(set podsource.Merged) {
 	if set.Complete {
 		var anew []types.UID
 		changed, anew = a.withPutBack(changed)
+		a.countAnew(anew)
 		ended := a.endedBefore()
 		a.pool.Retain(a.retained(changed, anew))
 		for _, pod := range ended {
@@ -251,7 +252,7 @@ func (a *agent) deliver(set podsource.Merged) {
 	a.admit(changed)
 	for _, pod := range changed {
 		if _, known := a.pool.State(pod.UID); !known {
-			a.metrics.sees(pod.UID)
+			a.metrics.sees(pod)
 		}
 		a.remember(pod)
 		a.pool.Update(a.recall(pod))
@@ -366,7 +367,7 @@ func (a *agent) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
 			"pod", fullName(pod), "uid", string(pod.UID), "err", err)
 	}
 	a.catalog.setStatus(pod, status)
-	a.metrics.shows(pod.UID, &status)
+	a.metrics.shows(pod, &status)
 	if a.watch != nil {
 		a.watch(status)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,8 @@ type cluster struct {
 	// told are the objects that the writer knows. Only the goroutine of the source uses
 	// it.
 	told map[types.UID]*corev1.Pod
+	// shown is how many mirrors there are.
+	shown atomic.Int64
 }
 
 // journalDir is where terminal statuses are kept until the API server has them.
@@ -87,6 +90,7 @@ func (c *cluster) run(ctx context.Context, m *podsource.Merger, put func(error))
 // observe tells the writer what has changed at the API server. The status of a static pod
 // goes to the mirror of the same version.
 func (c *cluster) observe(set podsource.Set) {
+	c.shown.Store(int64(len(set.Mirrors)))
 	there, shown := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, pod := range slices.Concat(set.Pods, set.Mirrors) {
 		owner := mirrored(pod)

@@ -53,12 +53,13 @@ func containerOf(e *corev1.Event) string {
 
 // tell tells an event of a pod.
 func (a *agent) tell(pod *corev1.Pod, e podsync.Event) {
-	a.metrics.told(pod, e)
+	a.metrics.told(pod, e.Container, e.Reason, e.Message)
 	a.events.Record(events.OfPod(pod, e.Container), e.Type, e.Reason, e.Message)
 }
 
 // tellImage tells an event about the image of a pod.
 func (a *agent) tellImage(pod *corev1.Pod, e images.Event) {
+	a.metrics.told(pod, e.Container, e.Reason, e.Message)
 	a.events.Record(events.OfPod(pod, e.Container), e.Type, e.Reason, e.Message)
 }
 

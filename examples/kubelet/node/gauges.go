@@ -1,10 +1,14 @@
 package node
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/nodekit-go/nodekit/allocatable/capacity"
 	"github.com/nodekit-go/nodekit/podworker"
 )
 
@@ -12,6 +16,7 @@ import (
 type gauges struct {
 	node                                                             *Node
 	runningPods, runningContainers, desired, active, working, recent *prometheus.Desc
+	mirrors, ephemeral, cgroupVersion, resizes                       *prometheus.Desc
 }
 
 func newGauges(n *Node) *gauges {
@@ -26,12 +31,16 @@ func newGauges(n *Node) *gauges {
 		active:            desc("active_pods", "Pods that hold resources.", "static"),
 		working:           desc("working_pods", "Pods that the workers know.", "lifecycle", "config", "static"),
 		recent:            desc("pleg_last_seen_seconds", "When the runtime was last listed, in seconds of Unix time."),
+		mirrors:           desc("mirror_pods", "Pods at the API server that show pods of manifests."),
+		ephemeral:         desc("managed_ephemeral_containers", "Ephemeral containers in the pods of this node."),
+		cgroupVersion:     desc("cgroup_version", "The version of control groups of the machine."),
+		resizes:           desc("pod_in_progress_resizes", "Pods whose resources are being changed."),
 	}
 }
 
 // Describe names the gauges.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.runningPods, g.runningContainers, g.desired, g.active, g.working, g.recent} {
+	for _, d := range []*prometheus.Desc{g.runningPods, g.runningContainers, g.desired, g.active, g.working, g.recent, g.mirrors, g.ephemeral, g.cgroupVersion, g.resizes} {
 		ch <- d
 	}
 }
@@ -62,6 +71,12 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		tell(g.runningContainers, float64(n), state)
 	}
 	tell(g.recent, float64(snap.Taken.UnixNano())/1e9)
+	if a.cluster != nil {
+		tell(g.mirrors, float64(a.cluster.shown.Load()))
+	}
+	if r := g.node.resources.p.Load(); r != nil {
+		tell(g.cgroupVersion, cgroupVersion(r.machine.Cgroups))
+	}
 	g.count(a, tell)
 }
 
@@ -69,7 +84,12 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 func (g *gauges) count(a *agent, tell func(*prometheus.Desc, float64, ...string)) {
 	desired, active := map[string]int{"": 0, "true": 0}, map[string]int{"": 0, "true": 0}
 	static := map[types.UID]string{}
+	ephemeral, resizes := 0, 0
 	for _, k := range a.catalog.known() {
+		ephemeral += len(k.pod.Spec.EphemeralContainers)
+		if isResizing(&k.status) {
+			resizes++
+		}
 		static[k.pod.UID] = staticLabel(ofManifest(k.pod))
 		desired[static[k.pod.UID]]++
 	}
@@ -88,6 +108,8 @@ func (g *gauges) count(a *agent, tell func(*prometheus.Desc, float64, ...string)
 			working[k]++
 		}
 	}
+	tell(g.ephemeral, float64(ephemeral))
+	tell(g.resizes, float64(resizes))
 	for label, n := range desired {
 		tell(g.desired, float64(n), label)
 	}
@@ -97,6 +119,21 @@ func (g *gauges) count(a *agent, tell func(*prometheus.Desc, float64, ...string)
 	for k, n := range working {
 		tell(g.working, float64(n), k.lifecycle, k.config, k.static)
 	}
+}
+
+// cgroupVersion is 2 only where everything is.
+func cgroupVersion(c capacity.Cgroups) float64 {
+	if c.Mode == capacity.CgroupV2 {
+		return 2
+	}
+	return 1
+}
+
+// isResizing reports whether a pod gets other resources at the moment.
+func isResizing(st *corev1.PodStatus) bool {
+	return slices.ContainsFunc(st.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodResizeInProgress && c.Status == corev1.ConditionTrue
+	})
 }
 
 func stateLabel(s runtimeapi.ContainerState) string {

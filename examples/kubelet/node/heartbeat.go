@@ -69,8 +69,9 @@ func newHeartbeat(n *Node) (*heartbeat, error) {
 		ReportPeriod: k.NodeStatusReportFrequency.Duration,
 		Timeout:      min(nodestatus.DefaultTimeout, time.Duration(k.NodeLeaseDurationSeconds)*time.Second),
 		Hooks: nodestatus.Hooks{
-			Reported: h.reported,
-			Event:    func(e nodestatus.Event) { n.events.Record(events.OfNode(n.cfg.Name), e.Type, e.Reason, e.Message) },
+			Registered: func(*corev1.Node) { n.cfg.metrics.startup.registered() },
+			Reported:   h.reported,
+			Event:      func(e nodestatus.Event) { n.events.Record(events.OfNode(n.cfg.Name), e.Type, e.Reason, e.Message) },
 		},
 		Log: n.log,
 	})
@@ -115,6 +116,7 @@ func (h *heartbeat) registration() *nodestatus.Registration {
 // reported takes the Node as the API server has it.
 func (h *heartbeat) reported(n *corev1.Node) {
 	h.node.reportedInUse(n.Status.VolumesInUse)
+	h.node.cfg.metrics.startup.reported(n)
 	old := h.last.Swap(n)
 	if old == nil || old.UID != n.UID {
 		h.node.registered()
@@ -172,6 +174,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 	if h == nil {
 		return nil
 	}
+	h.node.cfg.metrics.startup.registers()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return h.keeper.Run(ctx) })
 	g.Go(func() error { return h.reporter.Run(ctx) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,8 @@ type pictures struct {
 	records   *pullrecord.Store
 	// guest leaves the removal of images to another agent.
 	guest bool
+	// sandboxImage is the image of sandboxes; empty: not known.
+	sandboxImage string
 }
 
 // recordsDir is where the kubelet keeps whose credentials pulled what.
@@ -57,6 +60,8 @@ func newPictures(ctx context.Context, n *Node, a *agent) (*pictures, error) {
 		return nil, err
 	}
 	p := &pictures{records: records, guest: n.guest}
+	keep := sandboxImage(ctx, a.runtime)
+	p.sandboxImage = strings.Join(keep, "")
 	p.Manager, err = images.New(a.runtime, images.Config{
 		MaxParallel: parallelPulls(k),
 		QPS:         float64(*k.RegistryPullQPS),
@@ -64,7 +69,7 @@ func newPictures(ctx context.Context, n *Node, a *agent) (*pictures, error) {
 		Credentials: credentials,
 		Records:     records,
 		Verifier:    verifier,
-		Hooks:       images.Hooks{Event: a.tellImage},
+		Hooks:       images.Hooks{Event: a.tellImage, Pull: a.metrics.tally.pulled, Asked: a.metrics.tally.wants},
 		Log:         n.log,
 	})
 	if err != nil {
@@ -80,13 +85,14 @@ func newPictures(ctx context.Context, n *Node, a *agent) (*pictures, error) {
 			Event: func(e gc.Event) {
 				a.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeWarning, e.Reason, e.Message)
 			},
+			Removed: a.metrics.tally.removed,
 			Collected: func(ids []string, listed time.Time) {
 				if err := records.Prune(ids, listed); err != nil {
 					n.log.Warn("records of pulls of removed images were not removed", "err", err)
 				}
 			},
 		},
-		Keep: sandboxImage(ctx, a.runtime),
+		Keep: keep,
 		Log:  n.log,
 	})
 	return p, err

@@ -42,6 +42,13 @@ func (l *leftovers) resting(uid types.UID, now time.Time) bool {
 	return now.Before(l.next[uid])
 }
 
+// count is of how many pods something is left.
+func (l *leftovers) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.next)
+}
+
 // drop forgets a pod of which nothing is left.
 func (l *leftovers) drop(uid types.UID) {
 	l.mu.Lock()

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
-	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/podworker/statuswriter"
 )
 
@@ -29,6 +28,16 @@ type metrics struct {
 	started                  *prometheus.CounterVec
 	orphans                  prometheus.Counter
 	pods                     podTimes
+	counts
+}
+
+// counts are the metrics of single matters.
+type counts struct {
+	tally    *tally
+	startup  *startup
+	storage  *storageMetrics
+	requests *requestMetrics
+	probes   *probeMetrics
 }
 
 // podTimes are when pods were first seen, until they run.
@@ -76,7 +85,9 @@ func newMetrics(name string) *metrics {
 	m.orphans = counter("orphaned_runtime_pods_total", "Pods of the runtime that nobody wanted.").WithLabelValues()
 	node := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "kubelet", Name: "node_name", Help: "The name of the node.", ConstLabels: prometheus.Labels{"node": name}})
 	node.Set(1)
-	m.registry.MustRegister(node, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r := register{m.registry}
+	m.counts = counts{tally: newTally(r), startup: newStartup(r), storage: newStorageMetrics(r), requests: newRequestMetrics(r), probes: newProbeMetrics()}
+	m.registry.MustRegister(node, newBuildInfo(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -117,14 +128,18 @@ func operation(method string) string {
 }
 
 // sees notes that a pod is new to the node.
-func (m *metrics) sees(uid types.UID) {
+func (m *metrics) sees(pod *corev1.Pod) {
+	m.startup.sees(pod)
 	m.pods.mu.Lock()
 	defer m.pods.mu.Unlock()
-	m.pods.seen[uid], m.pods.waiting[uid] = time.Now(), time.Now()
+	m.pods.seen[pod.UID], m.pods.waiting[pod.UID] = time.Now(), time.Now()
 }
 
 // forgets drops a pod.
 func (m *metrics) forgets(uid types.UID) {
+	m.tally.forgets(uid)
+	m.startup.forgets(uid)
+	m.probes.forgets(uid)
 	m.pods.mu.Lock()
 	defer m.pods.mu.Unlock()
 	delete(m.pods.seen, uid)
@@ -148,7 +163,10 @@ func (m *metrics) works(uid types.UID, kind string) (end func()) {
 }
 
 // shows takes a status of a pod: the first one that runs ends its start.
-func (m *metrics) shows(uid types.UID, st *corev1.PodStatus) {
+func (m *metrics) shows(pod *corev1.Pod, st *corev1.PodStatus) {
+	m.tally.shows(pod, st)
+	m.startup.shows(pod, st)
+	uid := pod.UID
 	if st.Phase != corev1.PodRunning && !podstatus.IsTerminal(st.Phase) {
 		return
 	}
@@ -161,23 +179,13 @@ func (m *metrics) shows(uid types.UID, st *corev1.PodStatus) {
 	}
 }
 
-// told counts what an event tells: the start of a container.
-func (m *metrics) told(pod *corev1.Pod, e podsync.Event) {
-	if e.Reason != "Started" {
-		return
+// told counts what an event tells of a pod: the start of a container, or what failed.
+func (m *metrics) told(pod *corev1.Pod, container, reason, message string) {
+	m.tally.told(pod, container, reason, message)
+	m.startup.told(pod, reason)
+	if reason == "Started" {
+		m.started.WithLabelValues(kindOf(pod, container)).Inc()
 	}
-	kind := "container"
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == e.Container {
-			kind = "init_container"
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == e.Container {
-			kind = "ephemeral_container"
-		}
-	}
-	m.started.WithLabelValues(kind).Inc()
 }
 
 // relisted counts a look at the runtime.

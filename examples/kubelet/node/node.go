@@ -29,6 +29,7 @@ import (
 	"github.com/nodekit-go/nodekit/runtime/images"
 	"github.com/nodekit-go/nodekit/runtime/images/gc"
 	"github.com/nodekit-go/nodekit/runtime/server"
+	"github.com/nodekit-go/nodekit/runtime/server/stats"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
@@ -207,6 +208,8 @@ type ties struct {
 	power *shutdown.Manager
 	// remote has the pods of a URL.
 	remote Source
+	// statistics tell how much the node and its pods use.
+	statistics *stats.Collector
 }
 
 // New returns a Node. It does nothing yet.
@@ -217,6 +220,9 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog(), id: rand.Text(), events: newEvents(cfg)}
 	cfg.metrics.registry.MustRegister(newGauges(n))
+	if err := n.measure(); err != nil {
+		return nil, err
+	}
 	if n.source, err = cfg.Source(n.adopt); err != nil {
 		return nil, fmt.Errorf("node: %w", err)
 	}
@@ -271,6 +277,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	n.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	g.Go(func() error { return n.statistics.Run(ctx) })
 	g.Go(func() error { return n.watchMachine(ctx) })
 	g.Go(func() error { return n.events.Run(ctx) })
 	g.Go(func() error { return n.beat.run(ctx) })

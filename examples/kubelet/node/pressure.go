@@ -210,6 +210,7 @@ func (p *pressure) Evict(_ context.Context, e eviction.Eviction) error {
 		}}
 	}
 	p.agent.events.Record(events.OfPod(e.Pod, ""), corev1.EventTypeWarning, eviction.Reason, e.Message)
+	p.agent.metrics.tally.evictions.WithLabelValues(e.Cause).Inc()
 	p.agent.pool.Terminate(e.Pod.UID, t)
 	return nil
 }

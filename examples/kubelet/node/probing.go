@@ -43,7 +43,8 @@ type probing struct {
 	clients probes.Clients
 	log     *slog.Logger
 	// began is when this process began to probe.
-	began time.Time
+	began   time.Time
+	metrics *probeMetrics
 	// tell is told the events.
 	tell func(probes.Ref, podsync.Event)
 
@@ -85,6 +86,7 @@ func newProbing(n *Node, a *agent) (*probing, error) {
 		clients: probes.Clients{Exec: probes.ExecIn(a.runtime), GRPC: grpc.New},
 		log:     n.log,
 		began:   time.Now(),
+		metrics: a.metrics.probes,
 		tell:    a.tellProbe,
 		missed:  map[string]int{},
 		said:    map[probeID]saying{},
@@ -139,11 +141,23 @@ func (p *probing) ProbeResult(id string, kind podstatus.Probe) podstatus.Result 
 // attempted tells of an attempt what the kubelet tells: failures, warnings and
 // errors.
 func (p *probing) attempted(a probes.Attempt) {
+	if p.counts(a.Ref.ID) {
+		p.metrics.attempted(a)
+	}
 	e, ok := a.Event()
 	if !p.news(probeID{a.Ref.ID, a.Kind}, e, a.At) || !ok {
 		return
 	}
 	p.tell(a.Ref, podsync.Event{Type: corev1.EventTypeWarning, Container: a.Ref.Name, Reason: e.Reason, Message: e.Message})
+}
+
+// counts reports whether an attempt is counted: one of a container that was forgotten is
+// not, for nobody would forget it again.
+func (p *probing) counts(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, known := p.missed[id]
+	return known
 }
 
 // news reports whether an event differs from the one before it about the same probe.

@@ -141,6 +141,11 @@ func (a *agent) sweep(ctx context.Context) {
 		return
 	}
 	snap, own := a.snapshot.Load(), a.ownership()
+	found := 0
+	defer func() {
+		a.metrics.storage.cleaned.Set(float64(found))
+		a.metrics.storage.failed.Set(float64(a.leftovers.count()))
+	}()
 	for _, uid := range left {
 		if _, known := a.pool.State(uid); known || a.catalog.wants(uid) || snap.Pods[uid] != nil {
 			continue
@@ -150,6 +155,7 @@ func (a *agent) sweep(ctx context.Context) {
 		}
 		pod := &corev1.Pod{}
 		pod.UID = uid
+		found++
 		a.pool.TerminateOrphan(pod, podworker.Termination{Grace: podworker.MinGrace})
 	}
 }

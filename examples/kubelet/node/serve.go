@@ -146,7 +146,9 @@ func (n *Node) localHandler() http.Handler {
 	mux.Handle("GET /probes", page(func() any { return n.probeRows() }, n.writeProbes))
 	mux.Handle("GET /events", page(func() any { return n.events.Recent() }, n.writeEvents))
 	mux.Handle("GET /node", page(func() any { return n.object() }, n.writeNode))
-	mux.Handle("GET /metrics", n.cfg.metrics.handler())
+	mux.Handle("GET /metrics", n.api.metrics)
+	mux.Handle("GET /metrics/", n.api.metrics)
+	mux.Handle("GET /stats/summary", n.api.stats)
 	mux.Handle("GET /healthz", server.Healthz(n.checks()))
 	return mux
 }

@@ -22,6 +22,8 @@ import (
 func Honoured() []string {
 	return []string{
 		"address",
+		"authentication",
+		"authorization",
 		"cgroupDriver",
 		"cgroupRoot",
 		"clusterDNS",
@@ -87,6 +89,7 @@ func Honoured() []string {
 		"runtimeRequestTimeout",
 		"seccompDefault",
 		"serializeImagePulls",
+		"serverTLSBootstrap",
 		"shutdownGracePeriod",
 		"shutdownGracePeriodByPodPriority",
 		"shutdownGracePeriodCriticalPods",
@@ -99,6 +102,9 @@ func Honoured() []string {
 		"systemReserved",
 		"systemReservedCgroup",
 		"tlsCertFile",
+		"tlsCipherSuites",
+		"tlsCurvePreferences",
+		"tlsMinVersion",
 		"tlsPrivateKeyFile",
 		"userNamespaces",
 	}
@@ -115,7 +121,7 @@ func dialer(k *kubeletconfig.KubeletConfiguration, m *metrics) func(context.Cont
 		if err != nil {
 			return nil, err
 		}
-		return c, nil
+		return countedClient{c, m.tally}, nil
 	}
 }
 

@@ -43,6 +43,7 @@ func newStorage(n *Node, cache *tokens.Cache) (*storage, error) {
 		Tokens:       cache,
 		ReportsInUse: n.beat != nil,
 		InUseChanged: n.beat.wake,
+		OnCall:       n.cfg.metrics.storage.called,
 		Log:          n.log,
 	})
 	if err != nil {

@@ -43,7 +43,8 @@ func newVolumes(n *Node, a *agent) (*volumes, error) {
 		OnEvent: func(pod *corev1.Pod, e volume.Event) {
 			a.tell(pod, podsync.Event{Type: e.Type, Reason: e.Reason, Message: e.Message})
 		},
-		Log: n.log,
+		OnAttempt: n.cfg.metrics.storage.attempted,
+		Log:       n.log,
 	}
 	if r := n.resources.p.Load(); r != nil {
 		cfg.Allocatable = r.Allocatable

@@ -1,0 +1,78 @@
+package node
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodekit-go/nodekit/probes"
+)
+
+// probeMetrics count the attempts of probes, for /metrics/probes.
+type probeMetrics struct {
+	registry *prometheus.Registry
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+
+	mu sync.Mutex // guards counted
+	// counted are the series of each pod, which go with it: they outlive its containers,
+	// as with the kubelet, so that who counts failures sees those of all lives.
+	counted map[types.UID]map[probeSeries]bool
+}
+
+// probeSeries names what is counted of a probe.
+type probeSeries struct {
+	kind, result              string
+	container, pod, namespace string
+	uid                       types.UID
+}
+
+func newProbeMetrics() *probeMetrics {
+	m := &probeMetrics{registry: prometheus.NewRegistry(), counted: map[types.UID]map[probeSeries]bool{}}
+	m.total = prometheus.NewCounterVec(prometheus.CounterOpts{Name: probes.MetricTotal, Help: "Attempts of probes, by their result."},
+		[]string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"})
+	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: probes.MetricDuration, Help: "How long attempts took that did not fail."},
+		[]string{"probe_type", "container", "pod", "namespace"})
+	m.registry.MustRegister(m.total, m.duration, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// attempted counts an attempt.
+func (m *probeMetrics) attempted(a probes.Attempt) {
+	s := probeSeries{a.Kind.String(), a.MetricResult(), a.Ref.Name, a.Ref.Pod, a.Ref.Namespace, a.Ref.UID}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.counted[s.uid]
+	if of == nil {
+		of = map[probeSeries]bool{}
+		m.counted[s.uid] = of
+	}
+	of[s] = true
+	m.total.WithLabelValues(s.values()...).Inc()
+	if a.Timed() {
+		m.duration.WithLabelValues(s.durationValues()...).Observe(a.Duration.Seconds())
+	}
+}
+
+func (s probeSeries) values() []string {
+	return []string{s.kind, s.result, s.container, s.pod, s.namespace, string(s.uid)}
+}
+
+func (s probeSeries) durationValues() []string {
+	return []string{s.kind, s.container, s.pod, s.namespace}
+}
+
+// forgets drops a pod that is gone.
+func (m *probeMetrics) forgets(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone := m.counted[uid]
+	delete(m.counted, uid)
+	for s := range gone {
+		m.total.DeleteLabelValues(s.values()...)
+		m.duration.DeleteLabelValues(s.durationValues()...)
+	}
+}
