@@ -36,23 +36,36 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// meanwhile does something to the kernel while Watch does not look at it.
+func meanwhile(b *Backend, f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}
+
+// seen returns the virtual servers while Watch does not change them.
+func seen(b *Backend, k *fakeKernel) (lines []string) {
+	meanwhile(b, func() { lines = k.lines() })
+	return lines
+}
+
 func TestWatchRemovesWhatHasDrained(t *testing.T) {
 	watching(t, func(k *fakeKernel, b *Backend, drifted *int) {
 		vs := keyOf(proxier.TCP, "10.96.0.110:80")
-		k.connections(vs, "10.244.1.21:8080", 2)
+		meanwhile(b, func() { k.connections(vs, "10.244.1.21:8080", 2) })
 		apply(t, b, web("10.244.1.22:8080"))
 		pass(time.Minute)
-		want(t, "with connections", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.21:8080=0 10.244.1.22:8080=1"})
-		k.connections(vs, "10.244.1.21:8080", 0)
+		want(t, "with connections", seen(b, k), []string{"TCP 10.96.0.110:80 rr 10.244.1.21:8080=0 10.244.1.22:8080=1"})
+		meanwhile(b, func() { k.connections(vs, "10.244.1.21:8080", 0) })
 		pass(maxDrainPause)
-		want(t, "without connections", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.22:8080=1"})
+		want(t, "without connections", seen(b, k), []string{"TCP 10.96.0.110:80 rr 10.244.1.22:8080=1"})
 
 		apply(t, b, web("10.244.1.23:8080"))
-		k.connections(vs, "10.244.1.22:8080", 1)
+		meanwhile(b, func() { k.connections(vs, "10.244.1.22:8080", 1) })
 		pass(DefaultDrainTimeout - maxDrainPause)
-		want(t, "before its time is over", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.22:8080=0 10.244.1.23:8080=1"})
+		want(t, "before its time is over", seen(b, k), []string{"TCP 10.96.0.110:80 rr 10.244.1.22:8080=0 10.244.1.23:8080=1"})
 		pass(2 * maxDrainPause)
-		want(t, "when its time is over", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.23:8080=1"})
+		want(t, "when its time is over", seen(b, k), []string{"TCP 10.96.0.110:80 rr 10.244.1.23:8080=1"})
 		if *drifted != 0 {
 			t.Errorf("Watch tells %d times that somebody changed something", *drifted)
 		}
@@ -82,7 +95,7 @@ func TestWatchNoticesWhatOthersChange(t *testing.T) {
 		{"the node has a further address", func(k *fakeKernel) {
 			k.device.state.elsewhere = append(k.device.state.elsewhere, netip.MustParseAddr("10.0.0.3"))
 		}, true},
-		{"table deleted", func(k *fakeKernel) { k.rules.number++; _ = k.rules.remove(context.Background()) }, true},
+		{"table deleted", func(k *fakeKernel) { k.rules.number++; _ = k.rules.remove(t.Context()) }, true},
 		{"element deleted", func(k *fakeKernel) {
 			k.rules.number++
 			delete(k.rules.elements, element{in: internal, family: proxier.IPv4, proto: proxier.TCP, at: vs.at})
@@ -96,7 +109,7 @@ func TestWatchNoticesWhatOthersChange(t *testing.T) {
 			watching(t, func(k *fakeKernel, b *Backend, drifted *int) {
 				pass(DefaultCheckInterval)
 				before := *drifted
-				tt.change(k)
+				meanwhile(b, func() { tt.change(k) })
 				pass(DefaultCheckInterval)
 				if got := *drifted > before; got != tt.want || before != 0 {
 					t.Errorf("drifted before %d, after %d, want a change: %v", before, *drifted, tt.want)
