@@ -30,14 +30,20 @@ func limitSwap(r *runtimeapi.LinuxContainerResources, pod *corev1.Pod, c *corev1
 // swapOf returns the swap space of a container in bytes: of the whole, the part that
 // its memory request is of the node's memory.
 func swapOf(pod *corev1.Pod, c *corev1.Container, node *Node) int64 {
-	request, limit := c.Resources.Requests.Memory(), c.Resources.Limits.Memory()
-	switch {
-	case node.Limits.Swap <= 0, node.Memory <= 0, request.Value() > node.Memory:
-		return 0
-	case isCritical(pod), podstatus.QOSClass(pod) != corev1.PodQOSBurstable, request.Cmp(*limit) == 0:
+	request := c.Resources.Requests.Memory()
+	if !MaySwap(pod, c, node) || node.Memory <= 0 || request.Value() > node.Memory {
 		return 0
 	}
 	return int64(float64(request.Value()) / float64(node.Memory) * float64(node.Limits.Swap))
+}
+
+// MaySwap reports whether a container has a part of the swap space that the node shares:
+// in a Burstable pod that is not critical, with a memory request that is not its limit, and
+// only with cgroup v2.
+func MaySwap(pod *corev1.Pod, c *corev1.Container, node *Node) bool {
+	l := &node.Limits
+	return l.Swap > 0 && l.SwapController && l.CgroupV2 && !isCritical(pod) && podstatus.QOSClass(pod) == corev1.PodQOSBurstable &&
+		c.Resources.Requests.Memory().Cmp(*c.Resources.Limits.Memory()) != 0
 }
 
 // critical is the priority from which on pods are critical

@@ -30,6 +30,8 @@ type Actions struct {
 	Stop []Stop
 	// Resize are running containers that get more or less of the node.
 	Resize []Resize
+	// ResizePod is what the pod as a whole gets, without name and ID; nil: what it has.
+	ResizePod *Resize
 	// Start are containers to start, one after the other.
 	Start []Start
 	// Wait are containers that have to wait before they start again.
@@ -52,7 +54,7 @@ type Stop struct {
 	Message string
 }
 
-// Resize is a running container whose resources change.
+// Resize is a running container, or a pod, whose resources change.
 type Resize struct {
 	Name, ID string
 	From, To corev1.ResourceRequirements
@@ -95,7 +97,7 @@ type Dead struct {
 
 // Empty reports whether there is nothing to do now.
 func (a *Actions) Empty() bool {
-	return !a.KillPod && !a.NewSandbox && len(a.Stop)+len(a.Resize)+len(a.Start)+len(a.RemoveContainers)+len(a.RemoveSandboxes) == 0
+	return !a.KillPod && !a.NewSandbox && a.ResizePod == nil && len(a.Stop)+len(a.Resize)+len(a.Start)+len(a.RemoveContainers)+len(a.RemoveSandboxes) == 0
 }
 
 // repeats reports whether a would start or make again what last has just done.
@@ -123,6 +125,9 @@ func (a Actions) String() string {
 	}
 	for _, s := range a.Stop {
 		fmt.Fprintf(&b, "stop container %s (%s): %s\n", s.Name, s.ID, s.Message)
+	}
+	if a.ResizePod != nil {
+		fmt.Fprintf(&b, "resize pod: %s\n", a.ResizePod.change())
 	}
 	for _, r := range a.Resize {
 		fmt.Fprintf(&b, "resize container %s (%s): %s\n", r.Name, r.ID, r.change())

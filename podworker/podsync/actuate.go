@@ -10,14 +10,15 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
 
-// resize gives running containers the resources that were agreed on. The cgroup of the
-// pod is at no time smaller than what is in it: it grows before and shrinks after them.
+// resize gives running containers, and the pod as a whole, the resources that were agreed
+// on. The cgroup of the pod is at no time smaller than what is in it: it grows before and
+// shrinks after them.
 func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Actions) []error {
-	if len(a.Resize) == 0 {
+	if len(a.Resize) == 0 && a.ResizePod == nil {
 		return s.regrow(ctx, pod, r)
 	}
 	var errs []error
-	if err := s.ensureCgroup(ctx, widest(pod, a.Resize)); err != nil {
+	if err := s.ensureCgroup(ctx, widest(pod, a)); err != nil {
 		errs = append(errs, err)
 	}
 	for i := range a.Resize {
@@ -35,19 +36,7 @@ func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Acti
 		s.resizeSandbox(ctx, pod, a.SandboxID)
 		errs = append(errs, s.ensureCgroup(ctx, pod))
 	}
-	if err := joined(errs); err != nil {
-		r.given.failed(err)
-		s.warning(pod, "", "ResizeError", "Pod resize error: "+err.Error())
-		return errs
-	}
-	if err := s.storeGiven(pod, r.given); err != nil {
-		return []error{err}
-	}
-	r.given.failure, r.given.grows = nil, false
-	if r.given.changing == 0 {
-		s.tellCompleted(pod, r.given)
-	}
-	return nil
+	return s.resized(pod, r.given, joined(errs))
 }
 
 // regrow sets the cgroup of a pod whose containers get what was agreed on by a restart:
@@ -60,6 +49,27 @@ func (s *Syncer) regrow(ctx context.Context, pod *corev1.Pod, r *record) []error
 		return []error{err}
 	}
 	r.given.grows = false
+	return nil
+}
+
+// resized takes down how a change has ended.
+func (s *Syncer) resized(pod *corev1.Pod, g *given, err error) []error {
+	if err != nil {
+		g.failed(err)
+		s.warning(pod, "", "ResizeError", "Pod resize error: "+err.Error())
+		return []error{err}
+	}
+	if g.Had != nil {
+		g.Had = nil
+		g.changing--
+	}
+	if err := s.storeGiven(pod, g); err != nil {
+		return []error{err}
+	}
+	g.failure, g.grows = nil, false
+	if g.changing == 0 {
+		s.tellCompleted(pod, g)
+	}
 	return nil
 }
 
@@ -123,17 +133,24 @@ func (s *Syncer) ensureCgroup(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// widest returns the pod as if each of its containers had the larger of what it has and
-// what it gets.
-func widest(pod *corev1.Pod, changes []Resize) *corev1.Pod {
+// widest returns the pod as if it, and each of its containers, had the larger of what it
+// has and what it gets.
+func widest(pod *corev1.Pod, a *Actions) *corev1.Pod {
 	most := map[string]corev1.ResourceRequirements{}
-	for i := range changes {
-		most[changes[i].Name] = corev1.ResourceRequirements{
-			Requests: larger(changes[i].From.Requests, changes[i].To.Requests),
-			Limits:   largerLimit(changes[i].From.Limits, changes[i].To.Limits),
-		}
+	for i := range a.Resize {
+		most[a.Resize[i].Name] = wider(&a.Resize[i].From, &a.Resize[i].To)
 	}
-	return withResources(pod, most)
+	out := withResources(pod, most)
+	if a.ResizePod != nil {
+		whole := wider(&a.ResizePod.From, &a.ResizePod.To)
+		out.Spec.Resources = &whole
+	}
+	return out
+}
+
+// wider returns the larger requests and the larger limits of two.
+func wider(a, b *corev1.ResourceRequirements) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: larger(a.Requests, b.Requests), Limits: largerLimit(a.Limits, b.Limits)}
 }
 
 func larger(a, b corev1.ResourceList) corev1.ResourceList {

@@ -21,13 +21,19 @@ import (
 type given struct {
 	// Allocated is what was agreed on, by the name of the container.
 	Allocated map[string]corev1.ResourceRequirements `json:"allocated"`
-	// Actuated has the containers that have something else still, by the runtime's id.
+	// Actuated has the containers that have something else still, by the runtime's id: with
+	// the limits of the pod as a whole where a container has none of its own.
 	Actuated map[string]corev1.ResourceRequirements `json:"actuated,omitempty"`
+	// Whole is what was agreed on for the pod as a whole; nil: nothing was.
+	Whole *corev1.ResourceRequirements `json:"pod,omitempty"`
+	// Had is what the pod as a whole has still; nil: what was agreed on.
+	Had *corev1.ResourceRequirements `json:"podActuated,omitempty"`
 
 	// pending says why the pod does not get what it asks for, failure why it does not
 	// have yet what was agreed on.
 	pending, failure *corev1.PodCondition
-	// changing is how many running containers do not have yet what was agreed on.
+	// changing is how many running containers do not have yet what was agreed on; the pod
+	// as a whole counts as one.
 	changing int
 	// grows is true while the cgroup of the pod is that of another agreement.
 	grows bool
@@ -39,6 +45,14 @@ func (g *given) actuated() map[string]corev1.ResourceRequirements {
 		return nil
 	}
 	return g.Actuated
+}
+
+// had returns what the pod as a whole has; nil: what it asks for.
+func (g *given) had() *corev1.ResourceRequirements {
+	if g == nil {
+		return nil
+	}
+	return g.Had
 }
 
 // givenFile is where a pod's given is kept in its directory.
@@ -62,27 +76,17 @@ func (s *Syncer) allocate(ctx context.Context, pod *corev1.Pod, r *record, seen 
 	if before := g.changing; g.forget(seen) == 0 && before > 0 {
 		s.tellCompleted(pod, g)
 	}
-	if sameAll(asked, g.Allocated) {
+	whole := wholeOf(pod)
+	if sameAll(asked, g.Allocated) && sameWhole(whole, g.Whole) {
 		g.pending = nil
 		return pod, 0, nil
 	}
-	if s.cfg.Parts.Resizer != nil {
-		has := withResources(pod, g.Allocated)
-		if reason, message := s.cfg.Parts.Resizer.Resize(ctx, pod, has); reason != "" {
-			s.tellPending(pod, g, reason, message)
-			return has, resizeRetry, nil
-		}
+	has := withWhole(withResources(pod, g.Allocated), g.Whole)
+	if reason, message := s.refuseResize(ctx, pod, has); reason != "" {
+		s.tellPending(pod, g, reason, message)
+		return has, resizeRetry, nil
 	}
-	for i := range seen.Containers {
-		run := &seen.Containers[i]
-		have, agreed := g.Allocated[run.Name]
-		wish := asked[run.Name]
-		if _, known := g.Actuated[run.ID]; !known && agreed && !sameResources(&have, &wish) {
-			g.keep(run.ID, have)
-		}
-	}
-	g.Allocated, g.pending, g.grows = asked, nil, true
-	g.forget(seen)
+	g.agree(asked, whole, seen)
 	if err := s.storeGiven(pod, g); err != nil {
 		return nil, 0, err
 	}
@@ -91,6 +95,38 @@ func (s *Syncer) allocate(ctx context.Context, pod *corev1.Pod, r *record, seen 
 		s.tellCompleted(pod, g)
 	}
 	return pod, 0, nil
+}
+
+// refuseResize returns why a pod may not have what it asks for, an empty reason if it may.
+func (s *Syncer) refuseResize(ctx context.Context, pod, has *corev1.Pod) (reason, message string) {
+	if swapChanges(pod, has, &s.cfg.Node) {
+		return corev1.PodReasonInfeasible, messageSwap
+	}
+	if s.cfg.Parts.Resizer == nil {
+		return "", ""
+	}
+	return s.cfg.Parts.Resizer.Resize(ctx, pod, has)
+}
+
+// agree takes down what was agreed on, and what has to be changed for it.
+func (g *given) agree(asked map[string]corev1.ResourceRequirements, whole *corev1.ResourceRequirements, seen *podstatus.Observed) {
+	for i := range seen.Containers {
+		run := &seen.Containers[i]
+		have, agreed := g.Allocated[run.Name]
+		wish := asked[run.Name]
+		had, gets := effective(g.Whole, &have), effective(whole, &wish)
+		if _, known := g.Actuated[run.ID]; !known && agreed && !sameResources(&had, &gets) {
+			g.keep(run.ID, had)
+		}
+	}
+	if g.Had == nil && !sameWhole(whole, g.Whole) {
+		g.Had = orNone(g.Whole)
+	}
+	if g.Had != nil && sameWhole(g.Had, whole) {
+		g.Had = nil // taken back before it was carried out
+	}
+	g.Allocated, g.Whole, g.pending, g.grows = asked, whole, nil, true
+	g.forget(seen)
 }
 
 // tellCompleted says that every container has what was agreed on.
@@ -147,13 +183,17 @@ func (g *given) forget(seen *podstatus.Observed) int {
 			g.changing++
 		}
 	}
+	if g.Had != nil {
+		g.changing++
+	}
 	return g.changing
 }
 
 // agreed reports whether a container has what was agreed on, as after a change that was
 // taken back before it was carried out.
 func (g *given) agreed(id, name string) bool {
-	has, want := g.Actuated[id], g.Allocated[name]
+	has, allocated := g.Actuated[id], g.Allocated[name]
+	want := effective(g.Whole, &allocated)
 	return sameResources(&has, &want)
 }
 
@@ -166,7 +206,7 @@ func (s *Syncer) loadGiven(pod *corev1.Pod, r *record, asked map[string]corev1.R
 	raw, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		g := &given{Allocated: asked}
+		g := &given{Allocated: asked, Whole: wholeOf(pod)}
 		if err := s.storeGiven(pod, g); err != nil {
 			return err
 		}
@@ -179,12 +219,12 @@ func (s *Syncer) loadGiven(pod *corev1.Pod, r *record, asked map[string]corev1.R
 	if err := json.Unmarshal(raw, g); err != nil {
 		// As a power cut leaves it. What is written again is what the pod asks for.
 		s.log.Warn("resources of a pod cannot be read and are taken from the pod", "pod", pod.Namespace+"/"+pod.Name, "path", path, "err", err)
-		g = &given{Allocated: asked}
+		g = &given{Allocated: asked, Whole: wholeOf(pod)}
 		if err := s.storeGiven(pod, g); err != nil {
 			return err
 		}
 	}
-	g.grows = len(g.Actuated) > 0
+	g.grows = len(g.Actuated) > 0 || g.Had != nil
 	r.given = g
 	return nil
 }
@@ -205,10 +245,10 @@ func (s *Syncer) storeGiven(pod *corev1.Pod, g *given) error {
 }
 
 // asked returns what the containers of a pod ask for of what can change under them,
-// empty if they ask for nothing.
+// empty if neither they nor the pod as a whole ask for anything.
 func asked(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	out := map[string]corev1.ResourceRequirements{}
-	some := false
+	some := wholeOf(pod) != nil
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			out[list[i].Name] = list[i].Resources

@@ -21,9 +21,13 @@ type Inputs struct {
 	Started map[string]bool
 	// FailedStarts has the ids of created containers whose start failed.
 	FailedStarts map[string]bool
-	// Actuated has what running containers were last given of the node, by id. One
-	// that is missing was given what the pod asks for.
+	// Actuated has what running containers were last given of the node, by id, with the
+	// limits of the pod as a whole where a container has none. One that is missing was
+	// given what the pod asks for.
 	Actuated map[string]corev1.ResourceRequirements
+	// ActuatedPod is what the pod as a whole was last given of the node; nil: what it
+	// asks for.
+	ActuatedPod *corev1.ResourceRequirements
 	// MaxBackoff is the longest crash back-off; 0: 5 minutes.
 	MaxBackoff time.Duration
 	// KeepDead is how many dead runs of each container stay, for their logs; 0: one.
@@ -53,6 +57,7 @@ func Plan(pod *corev1.Pod, seen *podstatus.Observed, in Inputs) Actions {
 	if p.restartAll() {
 		return p.out
 	}
+	p.resizePod()
 	p.ephemeral()
 	if p.initialise() {
 		p.regular()
@@ -208,7 +213,8 @@ func (p *planner) edited(c *corev1.Container, run *podstatus.Instance) bool {
 		return true
 	}
 	given, known := p.in.Actuated[run.ID]
-	return known && !sameResources(&given, &c.Resources)
+	want := effective(p.pod.Spec.Resources, &c.Resources)
+	return known && !sameResources(&given, &want)
 }
 
 func attemptOf(run *podstatus.Instance) uint32 { return uint32(max(run.RestartCount, 0)) }

@@ -12,21 +12,29 @@ import (
 // they are changed while it runs, unless its resize policy asks for a restart.
 func (p *planner) resize(c *corev1.Container, run *podstatus.Instance) {
 	given, known := p.in.Actuated[run.ID]
-	if !known || sameResources(&given, &c.Resources) {
+	want := effective(p.pod.Spec.Resources, &c.Resources)
+	if !known || sameResources(&given, &want) {
 		return
 	}
-	if needsRestart(c, &given) {
+	if needsRestart(c, &given, &want) {
 		p.stop(run, fmt.Sprintf("Container %s resize requires restart, will be restarted", c.Name))
 		p.restart(c, run)
 		return
 	}
-	p.out.Resize = append(p.out.Resize, Resize{Name: c.Name, ID: run.ID, From: given, To: c.Resources})
+	p.out.Resize = append(p.out.Resize, Resize{Name: c.Name, ID: run.ID, From: given, To: want})
+}
+
+// resizePod plans for a pod that has other resources as a whole than it is to have.
+func (p *planner) resizePod() {
+	if had := p.in.ActuatedPod; had != nil {
+		p.out.ResizePod = &Resize{From: *had, To: *orNone(p.pod.Spec.Resources)}
+	}
 }
 
 // needsRestart reports whether a resource that changes may only change with a restart.
-func needsRestart(c *corev1.Container, given *corev1.ResourceRequirements) bool {
+func needsRestart(c *corev1.Container, given, want *corev1.ResourceRequirements) bool {
 	for _, policy := range c.ResizePolicy {
-		if policy.RestartPolicy == corev1.RestartContainer && !sameResource(policy.ResourceName, given, &c.Resources) {
+		if policy.RestartPolicy == corev1.RestartContainer && !sameResource(policy.ResourceName, given, want) {
 			return true
 		}
 	}
