@@ -1,0 +1,9 @@
+package doctor
+
+import (
+	"testing"
+
+	"github.com/nodekit-go/nodekit/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
