@@ -32,6 +32,7 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 		ProvidedIPs: h.cfg.Addresses.Provided(),
 		GoingDown:   h.node.goingDown(),
 	}
+	h.node.devices.overlay(&f.Status)
 	if k.NodeStatusMaxImages != nil {
 		f.MaxImages = int(*k.NodeStatusMaxImages)
 	}
@@ -50,10 +51,12 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 }
 
 // declaredFeatures are those features that the scheduler and the API server ask a node
-// for which are here. The kubelet of this release declares three more by default: two
-// ways of resizing pods that run, and WebSockets for exec and port-forward, of which there
-// is nothing here (https://pkg.go.dev/k8s.io/component-helpers/nodedeclaredfeatures/features).
-func declaredFeatures() []string { return []string{"RestartAllContainersOnContainerExits"} }
+// for which are here. The kubelet of this release declares two more by default: ways of
+// resizing pods that run, of which there is nothing here
+// (https://pkg.go.dev/k8s.io/component-helpers/nodedeclaredfeatures/features).
+func declaredFeatures() []string {
+	return []string{"ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits"}
+}
 
 // images lists the images on the runtime; nil before it has answered.
 func (h *heartbeat) images(ctx context.Context) ([]corev1.ContainerImage, error) {
