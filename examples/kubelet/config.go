@@ -18,9 +18,12 @@ import (
 // Node, and its own.
 func honoured() []string {
 	return slices.Concat(node.Honoured(), []string{
+		"failSwapOn",
 		"featureGates", // reported one by one
 		"logging.format",
 		"logging.verbosity",
+		"makeIPTablesUtilChains",
+		"protectKernelDefaults",
 	})
 }
 

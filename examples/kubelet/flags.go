@@ -37,6 +37,7 @@ container runtime.
 Usage:
   kubelet [flags]
   kubelet run --once POD [flags]         run one pod to its end
+  kubelet doctor [flags]                 say what is wrong with this node
   kubelet completion bash|zsh|fish       print what completes this command line
 
 Settings come from --config, then from --config-dir, then from flags; the last one wins.
@@ -48,8 +49,14 @@ command line is wrong; run --once has that of the pod.
 // command returns the command with all flags, which set o.
 func (o *options) command() *cli.Command {
 	c := &cli.Command{Name: "kubelet", Usage: usage, Commands: []*cli.Command{
-		(&onceOptions{}).command(), completionCommand(),
+		(&onceOptions{}).command(), (&doctorOptions{}).command(), completionCommand(),
 	}}
+	o.add(c)
+	return c
+}
+
+// add defines all flags.
+func (o *options) add(c *cli.Command) {
 	f := c.Group("Configuration")
 	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); default: that of a kubelet without one")
 	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration, *.conf, in the order of their paths")
@@ -73,7 +80,6 @@ func (o *options) command() *cli.Command {
 	f.BoolVar(&o.printDefaults, "print-defaults", false, "print the configuration that a kubelet has without any setting, and exit")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	addIdle(c)
-	return c
 }
 
 // parse reads the flags; an error says which one is wrong.

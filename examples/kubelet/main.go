@@ -19,7 +19,6 @@ import (
 
 	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/internal/program"
-	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
@@ -31,6 +30,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		switch args[0] {
 		case "run":
 			return runOnce(args[1:], stdout, stderr)
+		case "doctor":
+			return runDoctor(append(runningArgs("/proc"), args[1:]...), stdout, stderr)
 		case "completion":
 			return runCompletion(args[1:], stdout, stderr)
 		}
@@ -48,7 +49,10 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case o.validate:
 		return o.validateConfig(stdout)
 	}
-	return o.run(stdout, stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	return o.run(ctx, stdout, stderr)
 }
 
 // help makes of an error of the command line what the program says of it: nothing where
@@ -60,8 +64,8 @@ func help(err error) error {
 	return usageError{err}
 }
 
-// run runs the kubelet.
-func (o *options) run(stdout, stderr io.Writer) error {
+// run runs the kubelet until ctx ends.
+func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	cfg, problems, err := o.load()
 	if err != nil {
 		return err
@@ -76,12 +80,10 @@ func (o *options) run(stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	if o.dryRun != "" {
 		return preview(ctx, nc, o.dryRun, stdout, stderr)
 	}
-	n, err := node.New(nc)
+	n, err := surround(nc)
 	if err != nil {
 		return err
 	}
@@ -91,6 +93,5 @@ func (o *options) run(stdout, stderr io.Writer) error {
 		}
 	}
 	log.Info("kubelet", "version", program.Version(), "pid", os.Getpid())
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	return n.Run(ctx)
 }

@@ -53,7 +53,9 @@ func (n *Node) LaunchKubelet(binary string) (*Kubelet, error) {
 		"healthzBindAddress":       "127.0.0.1",
 		"healthzPort":              10248,
 		"fileCheckFrequency":       "2s",
-		// The machine's disk is not the node's to guard.
+		// The machine's kernel, swap and disk are not the node's to see to.
+		"failSwapOn":   false,
+		"featureGates": map[string]bool{"KubeletInUserNamespace": true},
 		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
 	}
 	file, err := n.writeConfig("kubelet.yaml", config)

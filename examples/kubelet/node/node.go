@@ -96,6 +96,12 @@ type Config struct {
 	// Log gets what happens, also the events of pods; nil discards.
 	Log *slog.Logger
 
+	// Serving is called once all servers listen; nil: nobody is told.
+	Serving func()
+	// Beside runs beside the node until ctx ends, like what watches the machine; an error
+	// ends the node. nil: nothing does.
+	Beside func(ctx context.Context, tell Tell) error
+
 	// Dial connects to the runtime; nil: by CRI, at containerRuntimeEndpoint.
 	Dial func(ctx context.Context) (Runtime, error)
 	// Source makes the source of pods. It is told how to find the UID under which a
@@ -277,6 +283,10 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	n.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
+	if n.cfg.Serving != nil {
+		n.cfg.Serving()
+	}
+	g.Go(func() error { return n.beside(ctx) })
 	g.Go(func() error { return n.statistics.Run(ctx) })
 	g.Go(func() error { return n.watchMachine(ctx) })
 	g.Go(func() error { return n.events.Run(ctx) })
