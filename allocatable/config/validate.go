@@ -1,7 +1,9 @@
 package config
 
 import (
+	"crypto/tls"
 	"fmt"
+	"math"
 	"net/netip"
 	"net/url"
 	"path/filepath"
@@ -54,11 +56,40 @@ func (v *validator) endpoints(c *kubeletv1beta1.KubeletConfiguration) {
 	v.positive("streamingConnectionIdleTimeout", c.StreamingConnectionIdleTimeout.Duration)
 	v.oneOf("authorization.mode", string(c.Authorization.Mode), "AlwaysAllow", "Webhook")
 	v.oneOf("tlsMinVersion", c.TLSMinVersion, "", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
+	v.cipherSuites(c)
+	for i, curve := range c.TLSCurvePreferences {
+		v.between(fmt.Sprintf("tlsCurvePreferences[%d]", i), int64(curve), 1, math.MaxUint16)
+	}
 	if (c.TLSCertFile == "") != (c.TLSPrivateKeyFile == "") {
 		v.fail("tlsCertFile", "and tlsPrivateKeyFile must be set together")
 	}
 	if *c.EnableSystemLogQuery && !*c.EnableSystemLogHandler {
 		v.fail("enableSystemLogQuery", "needs enableSystemLogHandler")
+	}
+}
+
+// cipherSuites checks the names of the suites, which are those of crypto/tls and two older
+// ones.
+func (v *validator) cipherSuites(c *kubeletv1beta1.KubeletConfiguration) {
+	known := []string{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305"}
+	for _, s := range tls.CipherSuites() {
+		known = append(known, s.Name)
+	}
+	var insecure []string
+	for _, s := range tls.InsecureCipherSuites() {
+		insecure = append(insecure, s.Name)
+	}
+	for i, name := range c.TLSCipherSuites {
+		field := fmt.Sprintf("tlsCipherSuites[%d]", i)
+		switch {
+		case slices.Contains(insecure, name):
+			v.warn(field, "%s is not secure", name)
+		case !slices.Contains(known, name):
+			v.fail(field, "is %q, which is no cipher suite of TLS that is known here", name)
+		}
+	}
+	if c.TLSMinVersion == "VersionTLS13" && len(c.TLSCipherSuites) > 0 {
+		v.warn("tlsCipherSuites", "has no effect with tlsMinVersion VersionTLS13: the suites of TLS 1.3 are not chosen")
 	}
 }
 

@@ -17,6 +17,10 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"tlsMinVersion: TLS12\ntlsCertFile: /c", []string{
 			`tlsMinVersion: is "TLS12", must be one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13`, "tlsCertFile: and tlsPrivateKeyFile must be set together",
 		}},
+		{"tlsCipherSuites: [TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305, AES128]\ntlsCurvePreferences: [29, 0, 70000]", []string{
+			`tlsCipherSuites[2]: is "AES128", which is no cipher suite of TLS that is known here`,
+			"tlsCurvePreferences[1]: is 0, must be between 1 and 65535", "tlsCurvePreferences[2]: is 70000, must be between 1 and 65535",
+		}},
 		{"enableSystemLogQuery: true\nenableSystemLogHandler: false", []string{"enableSystemLogQuery: needs enableSystemLogHandler"}},
 		{"kubeAPIQPS: -1\nkubeAPIBurst: -1\neventRecordQPS: -1\neventBurst: -1", []string{
 			"kubeAPIQPS: is -1, must not be negative", "kubeAPIBurst: is -1, must not be negative",

@@ -2,8 +2,6 @@ package node
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -21,9 +19,12 @@ type API struct {
 	// Protect lets those requests through that may come; nil: as authentication and
 	// authorization of the configuration say.
 	Protect func(http.Handler) http.Handler
-	// TLS has the certificate and says whose are trusted; nil: tlsCertFile and
-	// tlsPrivateKeyFile of the configuration, or a certificate that the node signs itself.
+	// TLS has the certificate; nil: tlsCertFile and tlsPrivateKeyFile of the configuration,
+	// or one that the cluster signs, or one that the node signs itself.
 	TLS *tls.Config
+	// CertDir is the directory of the certificates that the node gets or makes; empty: pki
+	// in the directory of its own data.
+	CertDir string
 	// SetVerbosity is given how much is to be logged, as put at /debug/flags/v; nil: that is
 	// switched off.
 	SetVerbosity func(level string) error
@@ -31,28 +32,20 @@ type API struct {
 
 // apiHooks are what other parts of the node bring to its API before it is served.
 type apiHooks struct {
-	protect        func(http.Handler) http.Handler
 	stats, metrics http.Handler
 	requests       func(server.Request) (ended func())
 }
 
 // newAPI returns the server of the kubelet's HTTPS API.
-func (n *Node) newAPI() (*server.Server, error) {
+func (n *Node) newAPI(g *gate) (*server.Server, error) {
 	k := n.cfg.Kubelet
 	metrics := n.api.metrics
 	if metrics == nil {
 		metrics = n.cfg.metrics.handler()
 	}
-	protect := n.cfg.API.Protect
-	if protect == nil {
-		protect = n.api.protect
-	}
-	if protect == nil && openToAll(k) {
-		protect = server.Open
-	}
 	late := lateContainers{n}
 	return server.New(server.Config{
-		Protect:    protect,
+		Protect:    g.protect,
 		Pods:       apiPods{n},
 		Containers: server.Containers{Logs: late, Streams: late, Commands: late, Checkpoints: late, Running: late},
 		Health:     n.checks(),
@@ -62,12 +55,6 @@ func (n *Node) newAPI() (*server.Server, error) {
 		Requests:   n.api.requests,
 		Log:        n.log,
 	})
-}
-
-// openToAll reports whether the configuration lets everybody do everything.
-func openToAll(k *kubeletconfig.KubeletConfiguration) bool {
-	anonymous := k.Authentication.Anonymous.Enabled
-	return anonymous != nil && *anonymous && k.Authorization.Mode == kubeletconfig.KubeletAuthorizationModeAlwaysAllow
 }
 
 // hostLogs is the folder of the machine's logs, as in a kubelet.
@@ -125,28 +112,6 @@ func secureAddress(k *kubeletconfig.KubeletConfiguration) string {
 		return ""
 	}
 	return net.JoinHostPort(k.Address, strconv.Itoa(int(k.Port)))
-}
-
-// tlsConfig returns how the HTTPS API proves itself.
-func (n *Node) tlsConfig() (*tls.Config, error) {
-	if n.cfg.API.TLS != nil {
-		return n.cfg.API.TLS, nil
-	}
-	k := n.cfg.Kubelet
-	if (k.TLSCertFile == "") != (k.TLSPrivateKeyFile == "") {
-		return nil, errors.New("node: the configuration has one of tlsCertFile and tlsPrivateKeyFile, want both or none")
-	}
-	var pair tls.Certificate
-	var err error
-	if k.TLSCertFile != "" {
-		pair, err = tls.LoadX509KeyPair(k.TLSCertFile, k.TLSPrivateKeyFile)
-	} else {
-		pair, err = selfSigned(n.cfg.Name, hostIPs())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("node: certificate of the HTTPS API: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // checkpointDir is where checkpoints of containers are written.

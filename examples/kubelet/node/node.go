@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,6 +96,8 @@ type Config struct {
 	Power shutdown.Source
 	// Log gets what happens, also the events of pods; nil discards.
 	Log *slog.Logger
+	// Collectors are exported with the node's own metrics; their names must be new.
+	Collectors []prometheus.Collector
 
 	// Serving is called once all servers listen; nil: nobody is told.
 	Serving func()
@@ -226,6 +229,11 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, log: cfg.Log, catalog: newCatalog(), id: rand.Text(), events: newEvents(cfg)}
 	cfg.metrics.registry.MustRegister(newGauges(n))
+	for _, c := range cfg.Collectors {
+		if err := cfg.metrics.registry.Register(c); err != nil {
+			return nil, fmt.Errorf("node: Config.Collectors: %w", err)
+		}
+	}
 	if err := n.measure(); err != nil {
 		return nil, err
 	}

@@ -29,11 +29,11 @@ const (
 func (n *Node) serve(ctx context.Context, g *errgroup.Group) error {
 	k := n.cfg.Kubelet
 	socket, health, secure, open := filepath.Join(n.cfg.Root, socketFile), healthAddress(k), secureAddress(k), readOnlyAddress(k)
-	api, err := n.newAPI()
+	gate, err := n.openGate()
 	if err != nil {
 		return err
 	}
-	certificate, err := n.tlsConfig()
+	api, err := n.newAPI(gate)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (n *Node) serve(ctx context.Context, g *errgroup.Group) error {
 	}{
 		{"the local API", "unix", socket, n.serving(n.localHandler())},
 		{"healthz", "tcp", health, n.serving(server.Healthz(n.checks()))},
-		{"the API", "tcp", secure, func(ctx context.Context, l net.Listener) error { return api.ServeTLS(ctx, l, certificate) }},
+		{"the API", "tcp", secure, func(ctx context.Context, l net.Listener) error { return api.ServeTLS(ctx, l, gate.tls) }},
 		{"readOnlyPort", "tcp", open, api.ServeReadOnly},
 	} {
 		if s.address == "" {
@@ -65,6 +65,7 @@ func (n *Node) serve(ctx context.Context, g *errgroup.Group) error {
 	for i, l := range listeners {
 		g.Go(func() error { return serve[i](ctx, l) })
 	}
+	g.Go(func() error { return gate.run(ctx) })
 	n.log.Info("serving", "socket", socket, "healthz", health, "api", secure, "readOnly", open)
 	return nil
 }
