@@ -7,7 +7,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/nodekit-go/nodekit/examples/apiclient"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/lease"
 	"github.com/nodekit-go/nodekit/lease/nodestatus"
@@ -20,22 +19,22 @@ type clients struct {
 	heartbeat *node.Heartbeat
 }
 
-// connect returns the clients of a kubeconfig file. Nothing is sent yet.
-func connect(kubeconfig string, k *kubeletconfig.KubeletConfiguration) (*clients, error) {
-	config, err := apiclient.Config(kubeconfig, "kubelet")
-	if err != nil {
-		return nil, err
-	}
-	config.ContentType = k.ContentType
+// connect returns the clients of an API server. Nothing is sent yet.
+func connect(to *link, k *kubeletconfig.KubeletConfiguration) (*clients, error) {
 	timeout := min(nodestatus.DefaultTimeout, time.Duration(k.NodeLeaseDurationSeconds)*time.Second)
-	leases, link, err := apiclient.Own(config, timeout)
+	leases, line, err := own(to, k, timeout)
 	if err != nil {
 		return nil, err
 	}
-	nodes, _, err := apiclient.Own(config, timeout)
+	nodes, _, err := own(to, k, timeout)
 	if err != nil {
 		return nil, err
 	}
+	config, err := to.config(nil)
+	if err != nil {
+		return nil, err
+	}
+	config.ContentType, config.QPS = k.ContentType, -1
 	if k.KubeAPIQPS != nil && *k.KubeAPIQPS > 0 {
 		config.QPS, config.Burst = float32(*k.KubeAPIQPS), int(k.KubeAPIBurst)
 	}
@@ -45,7 +44,24 @@ func connect(kubeconfig string, k *kubeletconfig.KubeletConfiguration) (*clients
 	}
 	return &clients{main: main, heartbeat: &node.Heartbeat{
 		Leases: leases.CoordinationV1().Leases(lease.DefaultNamespace),
-		Link:   link,
+		Link:   line,
 		Nodes:  nodes.CoreV1().Nodes(),
 	}}, nil
+}
+
+// own returns a client whose connections are its own, with the Link that drops them, and
+// with a timeout for each request.
+func own(to *link, k *kubeletconfig.KubeletConfiguration, timeout time.Duration) (kubernetes.Interface, *lease.Link, error) {
+	line := lease.NewLink(lease.LinkConfig{})
+	config, err := to.config(line.DialContext)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.Wrap(line.Wrap)
+	config.ContentType, config.QPS, config.Timeout = k.ContentType, -1, timeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a client of --kubeconfig: %w", err)
+	}
+	return client, line, nil
 }

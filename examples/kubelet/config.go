@@ -24,6 +24,7 @@ func honoured() []string {
 		"logging.verbosity",
 		"makeIPTablesUtilChains",
 		"protectKernelDefaults",
+		"rotateCertificates",
 	})
 }
 

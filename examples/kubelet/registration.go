@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 	"github.com/nodekit-go/nodekit/lease/nodestatus"
@@ -17,11 +16,15 @@ type registration struct {
 	kubeconfig     string
 	nodeIP, labels string
 	cloudProvider  string
+	certificates
+	// look says that nothing is to be written, as by a preview.
+	look bool
 }
 
 // add defines the flags about the API server.
 func (r *registration) add(f *pflag.FlagSet) {
 	f.StringVar(&r.kubeconfig, "kubeconfig", "", "`file` with the API server and the node's identity; without, the node belongs to no cluster")
+	r.certificates.add(f)
 }
 
 // addNode defines the flags about the Node.
@@ -43,21 +46,28 @@ func (r *registration) identity() (labels map[string]string, rules nodestatus.Ad
 	return labels, nodestatus.AddressRules{NodeIPs: ips, CloudProvider: r.cloudProvider != ""}, err
 }
 
-// apply returns what is said to the cluster; nil without one.
-func (r *registration) apply(k *kubeletconfig.KubeletConfiguration) (*clients, error) {
+// apply has a node belong to the cluster of the flags, if there is one.
+func (r *registration) apply(cfg node.Config) (node.Config, error) {
 	labels, rules, err := r.identity()
 	if err != nil {
-		return nil, err
+		return cfg, err
 	}
-	if r.kubeconfig == "" {
-		return nil, nil //nolint:nilnil // a node of its own
+	cfg.API.CertDir = r.dir(cfg.Root)
+	if r.kubeconfig == "" && r.bootstrap == "" {
+		return cfg, nil // a node of its own
 	}
-	c, err := connect(r.kubeconfig, k)
+	to, err := r.reach(cfg)
 	if err != nil {
-		return nil, err
+		return cfg, err
+	}
+	c, err := connect(to, cfg.Kubelet)
+	if err != nil {
+		return cfg, err
 	}
 	c.heartbeat.Labels, c.heartbeat.Addresses = labels, rules
-	return c, nil
+	cfg.Client, cfg.Heartbeat = c.main, c.heartbeat
+	cfg.Collectors, cfg.Beside = to.collectors, to.beside()
+	return cfg, nil
 }
 
 func flagError(flag string, err error) error {
@@ -65,12 +75,4 @@ func flagError(flag string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", flag, err)
-}
-
-// join has a node belong to the cluster, if there is one.
-func (c *clients) join(cfg node.Config) node.Config {
-	if c != nil {
-		cfg.Client, cfg.Heartbeat = c.main, c.heartbeat
-	}
-	return cfg
 }

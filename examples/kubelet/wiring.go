@@ -14,15 +14,12 @@ func (o *options) node(cfg *kubeletconfig.KubeletConfiguration, log *slog.Logger
 	if err != nil {
 		return node.Config{}, err
 	}
-	c, err := o.apply(cfg)
-	if err != nil {
-		return node.Config{}, err
-	}
 	store, err := o.store()
 	if err != nil {
 		return node.Config{}, err
 	}
-	return c.join(node.Config{
+	o.look = o.dryRun != ""
+	return o.apply(node.Config{
 		Kubelet:           cfg,
 		Name:              name,
 		Root:              o.root,
@@ -31,5 +28,5 @@ func (o *options) node(cfg *kubeletconfig.KubeletConfiguration, log *slog.Logger
 		PodStore:          store,
 		Limits:            o.limits(),
 		Log:               log,
-	}), nil
+	})
 }
