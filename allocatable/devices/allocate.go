@@ -67,13 +67,14 @@ func (m *Manager) reserveLocked(r topology.Request, resource string, count int, 
 			return never(resource, "pod %q container %q changed request for resource %q from %d to %d", o.pod, o.container, resource, len(had), count)
 		}
 	}
-	if m.cfg.Ran(o.pod, o.container) {
+	if m.cfg.Ran(o.pod, o.container) || has != nil && has.admitted {
 		return nil
 	}
 	if err := m.offers.fit(resource, had); err != nil {
 		return &UnavailableError{Resource: resource, Again: m.mayComeLocked(r.Pod, resource), Err: err}
 	}
 	if has != nil {
+		has.admitted = true
 		return nil
 	}
 	req := m.requestLocked(r, resource, count, hint.Nodes)
@@ -81,7 +82,7 @@ func (m *Manager) reserveLocked(r topology.Request, resource string, count int, 
 	if err != nil {
 		return &UnavailableError{Resource: resource, Again: count <= m.offers[resource].healthy(), Err: err}
 	}
-	m.book.put(o, &share{places: placed(options.pick(count, nil), req.devices), nodes: hint.Nodes})
+	m.book.put(o, &share{places: placed(options.pick(count, nil), req.devices), nodes: hint.Nodes, admitted: true})
 	return nil
 }
 
@@ -157,7 +158,7 @@ func (m *Manager) prepare(ctx context.Context, r topology.Request) error {
 			continue
 		}
 		if p == nil {
-			return notYet(resource, "device plugin of %s has gone", resource)
+			return &UnavailableError{Resource: resource, Again: m.awaited(resource), Err: fmt.Errorf("device plugin of %s has gone", resource)}
 		}
 		if err := m.ask(ctx, p, r, o); err != nil {
 			return err
@@ -183,6 +184,14 @@ func (m *Manager) pending(r topology.Request, resource string) (*plugin, *option
 		options.got, options.pools = s.ids(), nil
 	}
 	return m.offers[resource].inCharge(), &options
+}
+
+// awaited reports whether the plugin of a resource may come back in time.
+func (m *Manager) awaited(resource string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := m.offers[resource]
+	return o != nil && !o.gone
 }
 
 // without returns who has what if one owner had nothing.
@@ -257,7 +266,7 @@ func (m *Manager) settle(r topology.Request, who owner, preferred []string) []st
 		req := m.requestLocked(r, who.resource, count, s.nodes)
 		req.taken = without(req.taken, s.ids())
 		if options, err := req.options(); err == nil {
-			m.book.put(who, &share{places: placed(options.pick(count, preferred), req.devices), nodes: s.nodes})
+			m.book.put(who, &share{places: placed(options.pick(count, preferred), req.devices), nodes: s.nodes, admitted: s.admitted})
 		}
 	}
 	return m.book.get(who).ids()

@@ -25,6 +25,9 @@ type share struct {
 	// answer is how the container gets at them; nil: the plugin has not answered yet,
 	// and the devices are only kept.
 	answer *deviceapi.ContainerAllocateResponse
+	// admitted is true once the container could have them in this process: it is not
+	// refused later on.
+	admitted bool
 	// nodes are those to which the devices should be close, as long as there is no answer.
 	nodes topology.Nodes
 }

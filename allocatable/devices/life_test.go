@@ -15,6 +15,7 @@ import (
 	deviceapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/devices/devicestest"
+	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
 // wantErr compares an error of Allocate or Container with the begin of its text.
@@ -358,5 +359,38 @@ func TestContainerWithoutDevices(t *testing.T) {
 		if got != nil || err != nil {
 			t.Errorf("the container is given %v, %v, want nothing", got, err)
 		}
+	})
+}
+
+// TestAdmittedPodIsNotRefused has the device of a pod become unhealthy before the pod has
+// started.
+func TestAdmittedPodIsNotRefused(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		p, kill := w.plug(devicestest.Config{}, "a")
+		pod := newPod("pod", "app=1")
+		w.mustAdmit(pod)
+		p.List(listing("a!")...)
+		synctest.Wait()
+		w.mustAdmit(pod)
+		kill()
+		w.mustAdmit(pod)
+		env, err := w.begin(pod, "app")
+		w.want("the container is told", env+text(err), "a")
+	})
+}
+
+// TestPluginThatGoesBeforeItIsAsked is waited for until its capacity is gone.
+func TestPluginThatGoesBeforeItIsAsked(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		_, kill := w.plug(devicestest.Config{}, "a")
+		pod := newPod("pod", "app=1")
+		r := topology.Request{Pod: pod, Container: &pod.Spec.Containers[0]}
+		if err := w.Allocate(w.Context(), r, topology.Hint{}); err != nil {
+			t.Fatal(err)
+		}
+		kill()
+		w.wantErr(w.Prepare(w.Context(), pod), true, "device plugin of example.com/gpu has gone")
+		pass(6 * time.Minute)
+		w.wantErr(w.Prepare(w.Context(), pod), false, "device plugin of example.com/gpu has gone")
 	})
 }

@@ -108,7 +108,7 @@ func (a *admissions) activeLocked() []*corev1.Pod { return slices.Collect(maps.V
 // admissionNode describes the node to the decision.
 func (n *Node) admissionNode() admission.Node {
 	r := n.resources.p.Load()
-	return admission.Node{Node: n.object(), AppArmor: r.machine.AppArmor, Sysctls: n.sysctls}
+	return admission.Node{Node: n.devices.decides(n.object()), AppArmor: r.machine.AppArmor, Sysctls: n.sysctls}
 }
 
 // runs reports whether the runtime has anything of a pod.
@@ -157,6 +157,9 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	if d.Reason == admission.ReasonNodeAffinity && a.beat.refresh(ctx) {
 		// The scheduler may have seen labels that the node has not.
 		d = a.admissions.ask(pod, a.runs(pod.UID))
+	}
+	if d.Verdict == admission.Admitted {
+		d = a.equip(ctx, pod)
 	}
 	if d.Verdict == admission.Admitted {
 		return c.Syncer.Sync(ctx, pod)

@@ -54,6 +54,8 @@ type helpers struct {
 	events   *events.Recorder
 	pictures *pictures
 	volumes  *volumes
+	// devices is nil where none are handed out.
+	devices *deviceDesk
 	// containers does what the API is asked of containers.
 	containers *server.CRI
 	// cgroups is nil where the runtime makes those of pods.
@@ -128,7 +130,7 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{metrics: n.cfg.metrics, beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote}
+	a.helpers = helpers{metrics: n.cfg.metrics, beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote, devices: n.devices}
 	if a.volumes, err = newVolumes(n, a); err != nil {
 		return err
 	}
@@ -161,7 +163,8 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.probing != nil {
 		sync.Prober = a.probing
 	}
-	sync.Can |= n.abilities(ctx, a.runtime) | a.volumes.abilities() | a.pressure.abilities()
+	sync.Can |= n.abilities(ctx, a.runtime) | a.volumes.abilities() | a.pressure.abilities() | a.devices.abilities()
+	sync.Parts.Extras, sync.Parts.Health = extras{a}, a.devices.health
 	sync.Parts.Images = a.pictures
 	sync.Parts.PodCgroups = a.cgroups.parts()
 	sync.Parts.Volumes, sync.Parts.Mounts = a.volumes, volume.Mounter{}
@@ -206,6 +209,7 @@ func (a *agent) run(ctx context.Context) error {
 	if !a.firstLook(ctx) {
 		return nil
 	}
+	a.devices.remember(a)
 	if err := a.cgroups.setup(ctx); err != nil {
 		return err
 	}
@@ -248,6 +252,7 @@ func (a *agent) deliver(set podsource.Merged) {
 		for _, pod := range ended {
 			a.pool.TerminateOrphan(pod, podworker.Termination{Grace: podworker.MinGrace})
 		}
+		a.retainDevices()
 	}
 	a.admit(changed)
 	for _, pod := range changed {
@@ -420,6 +425,7 @@ func (c cleaner) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 	if err := c.Syncer.SyncTerminating(ctx, pod, t); err != nil {
 		return err
 	}
+	c.agent.devices.release(pod.UID)
 	c.agent.releaseIf(func(uid types.UID) bool { return uid == pod.UID })
 	return nil
 }

@@ -106,6 +106,7 @@ func (h *heartbeat) registration() *nodestatus.Registration {
 	return &nodestatus.Registration{
 		Hostname:         h.cfg.Addresses.Hostname,
 		Labels:           h.cfg.Labels,
+		ResetDevices:     h.node.devicesForgotten(),
 		Taints:           k.RegisterWithTaints,
 		ProviderID:       k.ProviderID,
 		CloudProvider:    h.cfg.Addresses.CloudProvider,

@@ -109,6 +109,7 @@ func (m *machine) start(t *testing.T, edit ...func(*node.Config)) *kubelet {
 		Log:     slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Host:    &podspec.Node{IPs: []string{"10.0.0.2"}},
 		Cgroups: podsync.CgroupDirs{},
+		Devices: node.DevicePlugins{None: true},
 		Dial: func(ctx context.Context) (node.Runtime, error) {
 			c, err := runtime.Dial(ctx, m.Endpoint(), runtime.Config{Dialer: m.DialContext})
 			if err != nil {

@@ -88,6 +88,8 @@ type Config struct {
 	// Plugins hands drivers over that have volumes for the pods of Client, until ctx ends;
 	// nil: those that register in the directory plugins_registry of Root.
 	Plugins func(ctx context.Context, drivers Drivers) error
+	// Devices says how the devices of the machine are handed out.
+	Devices DevicePlugins
 	// Heartbeat tells the cluster that the node is there, and how it is; nil: nobody is
 	// told.
 	Heartbeat *Heartbeat
@@ -217,6 +219,8 @@ type ties struct {
 	power *shutdown.Manager
 	// remote has the pods of a URL.
 	remote Source
+	// devices are handed out; nil: there are none.
+	devices *deviceDesk
 	// statistics tell how much the node and its pods use.
 	statistics *stats.Collector
 }
@@ -281,6 +285,9 @@ func (n *Node) Run(ctx context.Context) error {
 	if err := n.readMachine(); err != nil {
 		return err
 	}
+	if err := n.openDevices(); err != nil {
+		return err
+	}
 	instance, err := readInstance(n.cfg.Root)
 	if err != nil {
 		return err
@@ -297,6 +304,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return n.beside(ctx) })
 	g.Go(func() error { return n.statistics.Run(ctx) })
 	g.Go(func() error { return n.watchMachine(ctx) })
+	g.Go(func() error { return n.devices.run(ctx) })
 	g.Go(func() error { return n.events.Run(ctx) })
 	g.Go(func() error { return n.beat.run(ctx) })
 	g.Go(func() error { return n.watchPower(ctx) })

@@ -134,6 +134,7 @@ func (a *agent) sweep(ctx context.Context) {
 	}
 	a.sweepStatuses()
 	a.sweepCgroups(ctx)
+	a.retainDevices()
 	a.thin(ctx)
 	left, err := a.syncer.Remains(ctx)
 	if err != nil {

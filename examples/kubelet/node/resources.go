@@ -112,6 +112,7 @@ func (n *Node) object() *corev1.Node {
 	out.TypeMeta = metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}
 	out.Status.Capacity = overlaid(out.Status.Capacity, r.Capacity)
 	out.Status.Allocatable = overlaid(out.Status.Allocatable, r.Allocatable)
+	n.devices.overlay(&out.Status)
 	n.pressures().show(out)
 	return out
 }

@@ -55,7 +55,7 @@ func newStorage(n *Node, cache *tokens.Cache) (*storage, error) {
 	}
 	watcher, err := pluginwatch.New(pluginwatch.Config{
 		Dir:      filepath.Join(n.cfg.Root, pluginsDir),
-		Handlers: map[string]pluginwatch.Handler{pluginwatch.CSI: drivers{provider}},
+		Handlers: n.devices.handlers(map[string]pluginwatch.Handler{pluginwatch.CSI: drivers{provider}}),
 		Log:      n.log,
 	})
 	s.plugins = func(ctx context.Context, _ Drivers) error { return watcher.Run(ctx) }

@@ -1,0 +1,21 @@
+package node
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/podworker/podsync"
+)
+
+// extras are what single containers are given of the node: devices, and what else it
+// hands out.
+type extras struct{ agent *agent }
+
+var _ podsync.Extras = extras{}
+
+// ForContainer implements podsync.Extras.
+func (e extras) ForContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (podspec.Extra, error) {
+	return e.agent.devices.extra(ctx, pod, c)
+}
