@@ -24,7 +24,7 @@ type Debug struct {
 const maxLevel = 64
 
 // addDebug adds what helps to find out what is wrong with a node.
-func (s *Server) addDebug(mux *http.ServeMux) {
+func (s *Server) addDebug(mux *routeMux) {
 	d := &s.cfg.Debug
 	if d.HostLogs == "" {
 		mux.Handle("/logs/", disabled("logs endpoint is disabled."))

@@ -1,10 +1,49 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Route is something that a Server answers.
+type Route struct {
+	// Method is what is asked with; empty: any method.
+	Method string
+	// Path may have parts of any value, as {pod}, and stands for all that is below it if it
+	// ends with a slash.
+	Path string
+}
+
+// Routes returns what Handler serves, in no order, for tests that go through all of it.
+func (s *Server) Routes() []Route { return slices.Clone(s.served) }
+
+// routeMux is a ServeMux that knows what it serves.
+type routeMux struct {
+	*http.ServeMux
+	routes []Route
+}
+
+func newRouteMux() *routeMux { return &routeMux{ServeMux: http.NewServeMux()} }
+
+// Handle adds a handler for a pattern of net/http.
+func (m *routeMux) Handle(pattern string, h http.Handler) {
+	method, path, ok := strings.Cut(pattern, " ")
+	if !ok {
+		method, path = "", pattern
+	}
+	m.routes = append(m.routes, Route{Method: method, Path: strings.TrimSuffix(path, "{$}")})
+	m.ServeMux.Handle(pattern, h)
+}
+
+// HandleFunc is Handle for a function.
+func (m *routeMux) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	m.Handle(pattern, http.HandlerFunc(h))
+}
 
 // routes is the whole API.
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
+func (s *Server) routes() *routeMux {
+	mux := newRouteMux()
 	s.addOpen(mux)
 	if s.cfg.Debug.Disabled {
 		addDisabled(mux)
@@ -21,14 +60,14 @@ func (s *Server) routes() http.Handler {
 
 // readOnlyRoutes is what everybody may see.
 func (s *Server) readOnlyRoutes() http.Handler {
-	mux := http.NewServeMux()
+	mux := newRouteMux()
 	s.addOpen(mux)
 	addDisabled(mux)
 	return mux
 }
 
 // addOpen adds what is served on both ports.
-func (s *Server) addOpen(mux *http.ServeMux) {
+func (s *Server) addOpen(mux *routeMux) {
 	health := Healthz(s.checks())
 	mux.Handle("/healthz", health)
 	mux.Handle("/healthz/", health)
@@ -46,7 +85,7 @@ func (s *Server) addOpen(mux *http.ServeMux) {
 }
 
 // addPods adds the lists that only those see who may see all of the node.
-func (s *Server) addPods(mux *http.ServeMux) {
+func (s *Server) addPods(mux *routeMux) {
 	mux.HandleFunc("GET /runningpods", s.serveRunning)
 	mux.HandleFunc("GET /runningpods/{$}", s.serveRunning)
 	if _, ok := s.cfg.Pods.(AllocatedPods); !ok {
@@ -59,7 +98,7 @@ func (s *Server) addPods(mux *http.ServeMux) {
 }
 
 // addContainers adds what is done with containers.
-func (s *Server) addContainers(mux *http.ServeMux) {
+func (s *Server) addContainers(mux *routeMux) {
 	const (
 		container = "/{namespace}/{pod}/{container}"
 		instance  = "/{namespace}/{pod}/{uid}/{container}"
@@ -80,7 +119,7 @@ func (s *Server) addContainers(mux *http.ServeMux) {
 }
 
 // addDisabled tells those who come for what is not served that it is switched off.
-func addDisabled(mux *http.ServeMux) {
+func addDisabled(mux *routeMux) {
 	off := disabled("Debug endpoints are disabled.")
 	for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/", "/debug/pprof/", "/logs/"} {
 		mux.Handle(path, off)

@@ -64,6 +64,8 @@ type Server struct {
 	log    *slog.Logger
 	// protected and readOnly are made once.
 	protected, readOnly http.Handler
+	// served are the routes of protected.
+	served []Route
 	// frames are buffers for messages of WebSockets, which only those that send need.
 	frames sync.Pool
 }
@@ -87,7 +89,9 @@ func New(cfg Config) (*Server, error) {
 		protect = closed
 	}
 	s := &Server{cfg: cfg, limits: limits, log: cfg.Log}
-	s.protected = s.outer("readwrite", protect(s.routes()))
+	all := s.routes()
+	s.served = all.routes
+	s.protected = s.outer("readwrite", protect(all))
 	s.readOnly = s.outer("readonly", s.readOnlyRoutes())
 	return s, nil
 }
