@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -43,7 +45,29 @@ func (s *Server) servePods(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	sendJSON(w, newList(pods))
+	sendPods(w, pods)
+}
+
+// sendPods answers with a PodList, pod by pod: a node with many pods is asked often, and
+// its list takes megabytes.
+func sendPods(w http.ResponseWriter, pods []*corev1.Pod) {
+	sendHeader(w, http.StatusOK)
+	out := bufio.NewWriter(w)
+	defer out.Flush() //nolint:errcheck // who asked may have gone
+	before := `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`
+	for _, pod := range pods {
+		data, err := json.Marshal(pod)
+		if err != nil {
+			panic(http.ErrAbortHandler) // what was sent is no list
+		}
+		_, _ = out.WriteString(before)
+		_, _ = out.Write(data)
+		before = ","
+	}
+	if len(pods) == 0 {
+		_, _ = out.WriteString(before)
+	}
+	_, _ = out.WriteString("]}")
 }
 
 // serveRunning answers with what runs.
@@ -57,7 +81,7 @@ func (s *Server) serveRunning(w http.ResponseWriter, r *http.Request) {
 		failAt(w, err)
 		return
 	}
-	sendJSON(w, newList(pods))
+	sendPods(w, pods)
 }
 
 // serveAllocated answers with the pods that hold resources.
@@ -66,11 +90,11 @@ func (s *Server) serveAllocated(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	list := newList(pods)
-	for i := range list.Items {
-		list.Items[i].Status = corev1.PodStatus{}
+	bare := make([]*corev1.Pod, len(pods))
+	for i, pod := range pods {
+		bare[i] = &corev1.Pod{TypeMeta: pod.TypeMeta, ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
 	}
-	sendJSON(w, list)
+	sendPods(w, bare)
 }
 
 // serveAllocatedPod answers with one of them.
@@ -104,16 +128,6 @@ func (s *Server) allocated(w http.ResponseWriter, r *http.Request) ([]*corev1.Po
 		return nil, false
 	}
 	return pods, true
-}
-
-// newList returns a list that knows its kind. The pods in it are not copied further than
-// their fields.
-func newList(pods []*corev1.Pod) corev1.PodList {
-	list := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: make([]corev1.Pod, len(pods))}
-	for i, pod := range pods {
-		list.Items[i] = *pod
-	}
-	return list
 }
 
 // Container names a container of a pod.

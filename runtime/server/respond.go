@@ -63,10 +63,15 @@ func sendJSON(w http.ResponseWriter, v any) {
 
 // sendData answers with what is JSON already.
 func sendData(w http.ResponseWriter, code int, data []byte) {
+	sendHeader(w, code)
+	_, _ = w.Write(data) // who asked may have gone
+}
+
+// sendHeader begins an answer in JSON.
+func sendHeader(w http.ResponseWriter, code int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(data) // who asked may have gone
 }
 
 // plainPath reports whether everybody who looks at the path of a request reads the same in
