@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -22,7 +23,19 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
-func main() { os.Exit(exit(run(os.Args[1:], os.Stdout, os.Stderr), os.Stderr)) }
+func main() {
+	collectOften()
+	os.Exit(exit(run(os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
+}
+
+// collectOften has garbage collected when the heap has grown by half: a kubelet makes most
+// of its garbage when many pods start, and keeps the peak for good. GOGC wins.
+func collectOften() {
+	const percent = 50
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+}
 
 // run is the program; it returns when a signal or an error ends it.
 func run(args []string, stdout, stderr io.Writer) error {

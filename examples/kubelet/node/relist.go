@@ -16,8 +16,9 @@ import (
 const (
 	// relistPeriod is the time between two looks at the runtime, as in the kubelet.
 	relistPeriod = time.Second
-	// statusEvery is the number of looks between two questions for the runtime's
-	// own status, sweepEvery that between two searches for what a crash has left.
+	// statusEvery is the number of looks between two questions for the runtime's own
+	// status and two searches for pods that hang, sweepEvery that between two searches
+	// for what a crash has left.
 	statusEvery = 5
 	sweepEvery  = 60
 	// hungAfter is how long one call for a pod may take before it is logged. Images
@@ -57,6 +58,7 @@ func (a *agent) relist(ctx context.Context) error {
 		a.look(ctx)
 		if round%statusEvery == 1 {
 			a.askStatus(ctx)
+			a.complain(time.Now())
 		}
 		if round%sweepEvery == 1 {
 			a.sweep(ctx)
@@ -64,7 +66,6 @@ func (a *agent) relist(ctx context.Context) error {
 		if a.admissions.differ() || round%sweepEvery == 1 {
 			a.weigh(ctx)
 		}
-		a.complain(time.Now())
 	}
 }
 
