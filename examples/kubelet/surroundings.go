@@ -37,6 +37,9 @@ func surround(cfg node.Config) (*node.Node, error) {
 		}
 		return g.Wait()
 	}
+	if cfg.Client != nil {
+		cfg.Collectors = append(cfg.Collectors, countRequests()...)
+	}
 	n, err = node.New(cfg)
 	return n, err
 }
