@@ -52,9 +52,9 @@ func readMemoryV1(dir string, u *Usage) error {
 		return err
 	}
 	u.Swap.Limit = Unlimited
-	limit, err := number(dir, "memory.memsw.limit_in_bytes")
-	if err == nil {
-		u.Swap.Limit = limit
+	both, err := number(dir, "memory.memsw.limit_in_bytes")
+	if err == nil && both < Unlimited {
+		u.Swap.Limit = both - min(m.Limit, both)
 	}
 	return ignoreGone(err) // a kernel without accounting of swap
 }

@@ -36,8 +36,8 @@ type Memory struct {
 // Swap is in bytes.
 type Swap struct {
 	Usage uint64
-	// Limit is that of swap alone with cgroup v2, of memory and swap together with v1, and
-	// [Unlimited] if there is none.
+	// Limit is that of swap alone, [Unlimited] if there is none. That of cgroup v1 is for
+	// memory and swap together; the limit of memory is taken off it.
 	Limit uint64
 }
 
