@@ -22,14 +22,14 @@ NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
 # Packages whose tests start clusters, two at a time: they wait more than they compute.
-CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/record/... ./test/flows/...
+CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubectl/... ./test/record/... ./test/flows/... ./test/top/...
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
 # Packages with tests of the kernel.
 KERNEL = $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
 # Modules of their own, but those that only list tools.
-NESTED = $(filter-out hack/tools test/tools test/tools/kubernetes,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
+NESTED = $(filter-out hack/tools test/tools test/tools/kubernetes test/tools/metrics,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
 
 # What `make cluster` runs: each stock or ours, and the runtime containerd, containerd2 or a socket.
 NODES   ?= 2
@@ -161,6 +161,7 @@ test-node: ## pods on private containerds, Debian's and a current one (root)
 .PHONY: test-cluster
 test-cluster: cluster-tools ## clusters of stock nodes and of ours: ten specs, outages, reboots, storage drivers, API calls; nothing is left (root)
 	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
+	@hack/tool.sh metrics-server test/tools/metrics >/dev/null
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	$(call say,cluster tests)
 	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 hack/gotest.sh $@ '$(CLUSTER_TESTS)' -count=1 -p 2 -timeout 20m
@@ -237,7 +238,7 @@ vuln: ## known vulnerabilities; says so where the database can't be reached
 .PHONY: update
 update: ## newest versions of all dependencies, in every module
 	@go get -u ./... && go mod tidy
-	@for m in hack/tools test/tools $(NESTED); do (cd $$m && go get -u ./... tool && go mod tidy); done
+	@for m in hack/tools test/tools test/tools/metrics $(NESTED); do (cd $$m && go get -u ./... tool && go mod tidy); done
 
 .PHONY: clean
 clean: ## remove what the targets built in this folder
