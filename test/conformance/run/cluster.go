@@ -19,8 +19,6 @@ type clusterEnvironment struct {
 	*cluster.Cluster
 	procs    int
 	progress func(string)
-	// closeLogs ends what answers for the logs of containers.
-	closeLogs func()
 }
 
 func startCluster(ctx context.Context, cfg Config, dir string) (environment, error) {
@@ -39,12 +37,7 @@ func startCluster(ctx context.Context, cfg Config, dir string) (environment, err
 	if err != nil {
 		return nil, err
 	}
-	env := &clusterEnvironment{Cluster: c, procs: cfg.Procs, progress: cfg.Progress, closeLogs: func() {}}
-	closeLogs, err := serveLogs(ctx, cfg.Kit, c.Nodes())
-	if err != nil {
-		return nil, errors.Join(err, env.stop(ctx))
-	}
-	env.closeLogs = closeLogs
+	env := &clusterEnvironment{Cluster: c, procs: cfg.Procs, progress: cfg.Progress}
 	if err := env.labelZones(ctx); err != nil {
 		return nil, errors.Join(err, env.stop(ctx))
 	}
@@ -79,10 +72,7 @@ func nodeConfig(kit conformance.Kit) (cluster.NodeConfig, error) {
 	return cluster.NodeConfig{Kubelet: kubelet, Proxy: proxy, Backend: kit.Backend, Runtime: runtime}, errors.Join(err1, err2, err3)
 }
 
-func (c *clusterEnvironment) stop(ctx context.Context) error {
-	c.closeLogs()
-	return c.Stop(ctx)
-}
+func (c *clusterEnvironment) stop(ctx context.Context) error { return c.Stop(ctx) }
 
 func (c *clusterEnvironment) versions(ctx context.Context) ([]string, error) {
 	version, err := c.Node(0).CRI().Runtime.Version(ctx, &runtimeapi.VersionRequest{})

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -24,9 +23,7 @@ type nodeEnvironment struct {
 	*testnode.Node
 	cfg     Config
 	runtime *testnode.Process
-	service string                 // A folder with the kubelet, and programs that restart it.
-	surface *surface               // Nil with upstream's kubelet.
-	config  atomic.Pointer[string] // The file with the kubelet's configuration.
+	service string // A folder with the kubelet, and programs that restart it.
 }
 
 // batch is how many specs of test/e2e_node run before their results are kept: that
@@ -156,9 +153,6 @@ func (n *nodeEnvironment) startRuntime(ctx context.Context, programs string) err
 }
 
 func (n *nodeEnvironment) stop(ctx context.Context) error {
-	if n.surface != nil {
-		n.surface.Close()
-	}
 	return n.Stop(ctx)
 }
 
@@ -208,8 +202,6 @@ func (n *nodeEnvironment) runBatch(ctx context.Context, dir string, specs []stri
 	if err != nil {
 		return nil, err
 	}
-	written := filepath.Join(dir, "kubelet-config")
-	n.config.Store(&written)
 	procs := n.cfg.Procs
 	if n.cfg.Set.Standalone {
 		procs = 1
@@ -274,7 +266,7 @@ func (n *nodeEnvironment) writeKubeletConfig() (string, error) {
 }
 
 // kubeletBinary returns the path of the kubelet: upstream's, or that of this repository,
-// compiled now, with answers in its place to what it does not answer itself.
+// compiled now.
 func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	if n.cfg.Kit.Kubelet == conformance.Stock {
 		return tool(ctx, "kubelet")
@@ -283,14 +275,5 @@ func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
-	binary, err := testnode.Build(ctx, dir, "examples/kubelet")
-	if err != nil {
-		return "", err
-	}
-	n.config.Store(new(string))
-	config := func() string { return *n.config.Load() }
-	if n.surface, err = serveSurface(ctx, n.Listen, podLogs(n.Private("log", "pods")), config); err != nil {
-		return "", err
-	}
-	return binary, nil
+	return testnode.Build(ctx, dir, "examples/kubelet")
 }
