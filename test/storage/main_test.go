@@ -43,7 +43,9 @@ func serveDriver(name string) error {
 	defer cancel()
 	d, err := csitest.Start(csitest.Config{
 		Name: name, Dir: driverDir + "/" + name, Registry: kubeletRoot + "/plugins_registry", NodeID: "id-of-" + name,
-		Capabilities: []csiapi.NodeServiceCapability_RPC_Type{csiapi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
+		Capabilities: []csiapi.NodeServiceCapability_RPC_Type{
+			csiapi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csiapi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		},
 	})
 	if err != nil {
 		return err

@@ -187,6 +187,10 @@ func withoutAttachment(t *testing.T, c *cluster.Cluster, n *cluster.Node) {
 	if got := len(mounts(t, n)); got != 3 {
 		t.Errorf("mounted are %v, want staging, the volume and the inline volume", mounts(t, n))
 	}
+	await(t, c, `kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="plain"} 4`, "get", "--raw", "/api/v1/nodes/"+n.NodeName()+"/proxy/metrics")
+	await(t, c, `"pvcRef"`, "get", "--raw", "/api/v1/nodes/"+n.NodeName()+"/proxy/stats/summary")
+	await(t, c, `csi_operations_seconds_count{driver_name="plain.nodekit.test",grpc_status_code="OK",method_name="/csi.v1.Node/NodePublishVolume",migrated="false"} 2`,
+		"get", "--raw", "/api/v1/nodes/"+n.NodeName()+"/proxy/metrics")
 
 	restartKubelet(t, n)
 	s.Pod, s.Args = "reader", `["-read", "/data/file", "-for", "1s"]`
