@@ -68,7 +68,7 @@ func (m Machine) distance(n Nodes) float64 {
 // are closer to one another.
 func (m Machine) closer(a, b Nodes) bool {
 	if a.Len() != b.Len() {
-		return a.narrower(b)
+		return a.Narrower(b)
 	}
 	if x, y := m.distance(a), m.distance(b); x != y {
 		return x < y

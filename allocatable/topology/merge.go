@@ -78,7 +78,7 @@ func singles(lists [][]Hint) [][]Hint {
 func (r Rules) best(m Machine, lists [][]Hint) Hint {
 	better := m.closer
 	if !r.Options.PreferClosest || r.Policy == SingleNode {
-		better = func(a, b Nodes) bool { return a.narrower(b) }
+		better = func(a, b Nodes) bool { return a.Narrower(b) }
 	}
 	var best Nodes
 	for n := range preferred(m.nodes, lists) {

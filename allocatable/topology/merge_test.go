@@ -113,7 +113,7 @@ func mergeOneByOne(m Machine, r Rules, hints []Hints) (Hint, bool) {
 		if r.Policy != SingleNode && r.Options.PreferClosest {
 			return m.closer(a, b)
 		}
-		return a.narrower(b)
+		return a.Narrower(b)
 	}
 	var best *Hint
 	forEachWay(lists, nil, func(way []Hint) {

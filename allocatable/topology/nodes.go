@@ -59,8 +59,9 @@ func (n Nodes) String() string {
 	return strings.Join(parts, ",")
 }
 
-// narrower reports whether n has fewer nodes than m, or as many with lower numbers.
-func (n Nodes) narrower(m Nodes) bool {
+// Narrower reports whether n has fewer nodes than m, or as many of which the last one that
+// the other has not is lower.
+func (n Nodes) Narrower(m Nodes) bool {
 	if a, b := n.Len(), m.Len(); a != b {
 		return a < b
 	}

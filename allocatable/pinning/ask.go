@@ -1,0 +1,91 @@
+package pinning
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+)
+
+// pins reports whether containers of a pod can have anything to themselves: it is
+// Guaranteed, by what its containers ask for. What is given to a pod as a whole cannot be
+// divided among them.
+func (of ClassOf) pins(pod *corev1.Pod) bool {
+	return !resourcehelper.IsPodLevelResourcesSet(pod) && of(pod) == corev1.PodQOSGuaranteed
+}
+
+// request returns how much a container of a Guaranteed pod asks for of a resource: its
+// request, which is its limit.
+func request(c *corev1.Container, name corev1.ResourceName) (amount int64, ok bool) {
+	q, ok := c.Resources.Requests[name]
+	if !ok {
+		q, ok = c.Resources.Limits[name]
+	}
+	return q.Value(), ok
+}
+
+// wholeCPUs returns how many CPUs a container asks for to itself; 0 if it asks for a part
+// of one, or for none.
+func wholeCPUs(c *corev1.Container) int {
+	q, ok := c.Resources.Requests[corev1.ResourceCPU]
+	if !ok {
+		q = c.Resources.Limits[corev1.ResourceCPU]
+	}
+	const most = 1 << 16 // no machine has as many
+	if n := q.Value(); n > 0 && n <= most && q.MilliValue() == n*1000 {
+		return int(n)
+	} else if n > most {
+		return most
+	}
+	return 0
+}
+
+// isSidecar reports whether an init container keeps running beside the regular ones.
+func isSidecar(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// step is a container in the order in which a pod starts them.
+type step struct {
+	*corev1.Container
+	// ends is true if it has ended before the next one starts.
+	ends bool
+}
+
+// steps returns the containers of a pod.
+func steps(pod *corev1.Pod) []step {
+	out := make([]step, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		out = append(out, step{Container: c, ends: !isSidecar(c)})
+	}
+	for i := range pod.Spec.Containers {
+		out = append(out, step{Container: &pod.Spec.Containers[i]})
+	}
+	return out
+}
+
+// before returns the steps before a container.
+func before(pod *corev1.Pod, container string) []step {
+	all := steps(pod)
+	if i := slices.IndexFunc(all, func(s step) bool { return s.Name == container }); i >= 0 {
+		return all[:i]
+	}
+	return all
+}
+
+// most returns what a pod needs at once of something that each of its containers needs an
+// amount of: that of all that run beside each other, or of one that ends before with those
+// that already run
+// (https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/753-sidecar-containers).
+func most(pod *corev1.Pod, of func(*corev1.Container) uint64) uint64 {
+	var beside, peak uint64
+	for _, s := range steps(pod) {
+		if s.ends {
+			peak = max(peak, beside+of(s.Container))
+		} else {
+			beside += of(s.Container)
+		}
+	}
+	return max(peak, beside)
+}

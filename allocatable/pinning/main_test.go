@@ -1,0 +1,9 @@
+package pinning
+
+import (
+	"testing"
+
+	"github.com/nodekit-go/nodekit/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
