@@ -22,7 +22,7 @@ NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
 # Packages whose tests start clusters, two at a time: they wait more than they compute.
-CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubectl/... ./test/record/... ./test/flows/... ./test/top/...
+CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubeadm/... ./test/kubectl/... ./test/record/... ./test/flows/... ./test/top/...
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
@@ -159,8 +159,8 @@ test-node: ## pods on private containerds, Debian's and a current one (root)
 	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 hack/gotest.sh $@ './test/node/... ./test/crictl/...' -count=1 -timeout 20m
 
 .PHONY: test-cluster
-test-cluster: cluster-tools ## clusters of stock nodes and of ours: ten specs, outages, reboots, storage drivers, API calls; nothing is left (root)
-	@for tool in ginkgo e2e; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
+test-cluster: cluster-tools ## clusters of stock nodes and of ours: ten specs, outages, reboots, storage drivers, API calls, kubeadm; nothing is left (root)
+	@for tool in ginkgo e2e kubeadm; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@hack/tool.sh metrics-server test/tools/metrics >/dev/null
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done
 	$(call say,cluster tests)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -30,6 +31,9 @@ type Config struct {
 	// Images are archives of images, as "docker save" writes them, that every node
 	// gets besides the pods' sandbox and CoreDNS.
 	Images []string
+	// SignedFor is how long certificates last that the cluster signs for its nodes. Zero
+	// means a year.
+	SignedFor time.Duration
 	// NoWait lets [Start] return when all programs run, without waiting until the
 	// nodes are ready and CoreDNS answers: for node programs that do not come so far.
 	NoWait bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
@@ -114,6 +115,10 @@ func (c *Cluster) apiServerFlags() []string {
 
 func (c *Cluster) controllerManagerFlags() []string {
 	kubeconfig := c.plane.Dir("controller-manager.kubeconfig")
+	signedFor := c.cfg.SignedFor
+	if signedFor == 0 {
+		signedFor = 365 * 24 * time.Hour
+	}
 	return []string{
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
@@ -123,6 +128,7 @@ func (c *Cluster) controllerManagerFlags() []string {
 		"--service-account-private-key-file=" + c.pki("service-accounts.key"),
 		"--root-ca-file=" + c.ca.certFile(),
 		"--cluster-signing-cert-file=" + c.ca.certFile(), "--cluster-signing-key-file=" + c.ca.keyFile(),
+		"--cluster-signing-duration=" + signedFor.String(),
 		"--cluster-cidr=" + PodRange, "--service-cluster-ip-range=" + ServiceRange,
 	}
 }
