@@ -160,6 +160,16 @@ func TestLogOfTheConfiguration(t *testing.T) {
 			if !strings.Contains(first, tt.want) {
 				t.Errorf("the log begins with %q, want %s in it", first, tt.want)
 			}
+			if err := o.setVerbosity("4"); err != nil {
+				t.Fatal(err)
+			}
+			log.Debug("seen from now on")
+			if !strings.Contains(out.String(), "seen from now on") {
+				t.Error("the level was not changed while it runs")
+			}
+			if err := o.setVerbosity("loud"); err == nil {
+				t.Error("the level loud was taken")
+			}
 		})
 	}
 }

@@ -119,6 +119,7 @@ func (o *doctorOptions) patient() (doctor.Node, error) {
 		Name:       name,
 		Kubeconfig: o.kubeconfig,
 		Root:       o.root,
+		CertDir:    o.certDir,
 		CNI:        o.cni,
 		Timeout:    o.timeout,
 	}, nil

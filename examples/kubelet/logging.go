@@ -16,6 +16,8 @@ type logging struct {
 	level    program.LogLevel
 	levelSet bool
 	format   string
+	// now is the level in force.
+	now slog.LevelVar
 }
 
 // add defines the flags.
@@ -29,7 +31,7 @@ func (l *logging) add(f *pflag.FlagSet) {
 }
 
 // logger returns the logger that the flags ask for, and where they are not given, the
-// configuration; nil: there is none yet.
+// configuration.
 func (l *logging) logger(w io.Writer, k *kubeletconfig.KubeletConfiguration) (*slog.Logger, error) {
 	level, format := l.level.Level, l.format
 	if k != nil && !l.levelSet && k.Logging.Verbosity >= program.DebugFrom {
@@ -38,5 +40,16 @@ func (l *logging) logger(w io.Writer, k *kubeletconfig.KubeletConfiguration) (*s
 	if format == "" && k != nil {
 		format = k.Logging.Format
 	}
-	return program.Logger(w, level, format)
+	l.now.Set(level)
+	return program.Logger(w, &l.now, format)
+}
+
+// setVerbosity changes the level while the program runs; it is given what the flag takes.
+func (l *logging) setVerbosity(level string) error {
+	var to program.LogLevel
+	if err := to.Set(level); err != nil {
+		return err
+	}
+	l.now.Set(to.Level)
+	return nil
 }

@@ -27,6 +27,7 @@ func (o *options) node(cfg *kubeletconfig.KubeletConfiguration, log *slog.Logger
 		CredentialPlugins: o.plugins,
 		PodStore:          store,
 		Limits:            o.limits(),
+		API:               node.API{SetVerbosity: o.setVerbosity},
 		Log:               log,
 	})
 }

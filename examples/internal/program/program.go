@@ -38,8 +38,8 @@ func (l *LogLevel) String() string { return strings.ToLower(l.Level.String()) }
 func (l *LogLevel) Type() string { return "level" }
 
 // Logger returns a logger for the value of the flag --log-format: "text", which
-// is also what an empty one means, or "json".
-func Logger(w io.Writer, level slog.Level, format string) (*slog.Logger, error) {
+// is also what an empty one means, or "json". The level may be a *slog.LevelVar.
+func Logger(w io.Writer, level slog.Leveler, format string) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level}
 	switch format {
 	case "", "text":
