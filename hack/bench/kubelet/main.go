@@ -3,6 +3,7 @@
 //
 //	go run . burst            # many pods at once on real containerds
 //	go run . scale -pods 500  # many pods on runtimes that run nothing
+//	go run . streams          # a long log, and commands in a container
 package main
 
 import (
@@ -23,6 +24,7 @@ import (
 // settings are the flags.
 type settings struct {
 	pods, rounds int
+	execs        int
 	idle         time.Duration
 	runtime      string
 	logs         string
@@ -39,21 +41,22 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("want burst or scale")
+		return errors.New("want burst, scale or streams")
 	}
 	var s settings
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	f.IntVar(&s.pods, "pods", map[string]int{"burst": 90, "scale": 500}[args[0]], "number of pods on each node")
-	f.IntVar(&s.rounds, "rounds", 2, "burst: how often each kubelet starts them, in turns")
+	f.IntVar(&s.rounds, "rounds", map[string]int{"burst": 2, "streams": 5}[args[0]], "burst, streams: how often each kubelet is measured, in turns")
+	f.IntVar(&s.execs, "execs", 40, "streams: how many commands each round has")
 	f.DurationVar(&s.idle, "idle", 2*time.Minute, "scale: how long idle kubelets are watched")
-	f.StringVar(&s.runtime, "runtime", "containerd", "burst: containerd or containerd2")
+	f.StringVar(&s.runtime, "runtime", "containerd", "burst, streams: containerd or containerd2")
 	f.StringVar(&s.logs, "logs", filepath.Join(os.TempDir(), "nodekit-bench-kubelet"), "folder of the logs")
 	switch args[0] {
 	case "fakecri": // what scale starts on its nodes
 		return fakeRuntime(ctx, args[1:])
-	case "burst", "scale":
+	case "burst", "scale", "streams":
 	default:
-		return fmt.Errorf("unknown benchmark %q, want burst or scale", args[0])
+		return fmt.Errorf("unknown benchmark %q, want burst, scale or streams", args[0])
 	}
 	if err := f.Parse(args[1:]); err != nil {
 		return err
@@ -69,10 +72,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	b, err := newBench(c, s)
-	if err == nil && args[0] == "burst" {
-		err = b.burst(ctx)
-	} else if err == nil {
-		err = b.scale(ctx)
+	if err == nil {
+		err = map[string]func(context.Context) error{"burst": b.burst, "scale": b.scale, "streams": b.streams}[args[0]](ctx)
 	}
 	return errors.Join(err, c.Stop(ctx))
 }
