@@ -47,8 +47,10 @@ type deviceDesk struct {
 	// wake is sent when devices have changed.
 	wake chan struct{}
 
-	mu      sync.Mutex // guards changed
-	changed map[types.UID]bool
+	mu sync.Mutex // guards due
+	// due are the pods that have to be looked at again when devices have changed: those
+	// that have them, and those that wait for some.
+	due map[types.UID]bool
 }
 
 // openDevices reads who has which devices.
@@ -56,7 +58,7 @@ func (n *Node) openDevices() error {
 	if n.cfg.Devices.None || n.guest {
 		return nil // the sockets are those of the agent that looks after the machine
 	}
-	d := &deviceDesk{node: n, wake: make(chan struct{}, 1), changed: map[types.UID]bool{}}
+	d := &deviceDesk{node: n, wake: make(chan struct{}, 1), due: map[types.UID]bool{}}
 	var ids []int
 	for _, numa := range n.resources.p.Load().machine.NUMA {
 		ids = append(ids, numa.ID)
@@ -100,29 +102,33 @@ func (d *deviceDesk) wasRunning(uid types.UID, container string) bool {
 
 // note takes the pods whose devices have changed.
 func (d *deviceDesk) note(pods []types.UID) {
-	d.mu.Lock()
-	for _, uid := range pods {
-		d.changed[uid] = true
-	}
-	d.mu.Unlock()
+	d.await(pods...)
 	select {
 	case d.wake <- struct{}{}:
 	default:
 	}
 }
 
+// await has pods looked at again when devices have changed.
+func (d *deviceDesk) await(pods ...types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, uid := range pods {
+		d.due[uid] = true
+	}
+}
+
 // tell has the status of the node, and the pods that it concerns, looked at again.
 func (d *deviceDesk) tell() {
 	d.mu.Lock()
-	pods := slices.Collect(maps.Keys(d.changed))
-	clear(d.changed)
+	pods := slices.Collect(maps.Keys(d.due))
+	clear(d.due)
 	d.mu.Unlock()
 	d.node.beat.wake()
 	if a := d.node.agent.get(); a != nil {
 		for _, uid := range pods {
 			a.pool.Wake(uid)
 		}
-		a.wakeWaiting()
 	}
 }
 
@@ -224,6 +230,7 @@ func (a *agent) equip(ctx context.Context, pod *corev1.Pod) admission.Decision {
 	if a.devices == nil || a.runs(pod.UID) {
 		return admitted
 	}
+	a.devices.await(pod.UID) // what is there changes meanwhile
 	err := a.devices.give(ctx, pod)
 	if err == nil {
 		return admitted
