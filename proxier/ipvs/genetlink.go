@@ -472,3 +472,18 @@ func (t *foundTarget) decode(d *netlink.AttributeDecoder, f proxier.Family) erro
 	t.at, err = decodeAddr(f, addr, port)
 	return err
 }
+
+// noServers is IPVS on a kernel that has none.
+type noServers struct{}
+
+func (noServers) servers(context.Context) ([]foundServer, error) { return nil, nil }
+
+func (noServers) targets(context.Context, serverKey) ([]foundTarget, error) { return nil, errNoIPVS }
+
+func (noServers) do(context.Context, []op) ([]error, error) { return nil, errNoIPVS }
+
+func (noServers) setTimeouts(context.Context, time.Duration, time.Duration, time.Duration) error {
+	return errNoIPVS
+}
+
+func (noServers) close() error { return nil }

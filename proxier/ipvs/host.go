@@ -83,6 +83,20 @@ func inNetNS(path string, f func() error) error {
 	return <-done
 }
 
+// Check returns why the kernel cannot serve as a Backend needs it, nil if it can: its version,
+// and whether it has IPVS in the network namespace at netNS, which is that of the process if
+// empty. It makes nothing; the kernel may load a module for it.
+func Check(netNS string) error {
+	if err := checkKernel(); err != nil {
+		return fmt.Errorf("ipvs: %w", err)
+	}
+	c, err := dialIPVS(netNS)
+	if err != nil {
+		return fmt.Errorf("ipvs: %w", err)
+	}
+	return c.close()
+}
+
 // Oldest kernel: before 5.9 IPVS delays or misdirects connections from a source port that
 // was used before, and before 5.13 nf_tables lacks parts that programs to look at rules
 // count on.

@@ -124,6 +124,11 @@ func (b *Backend) dial() (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.dialRest(ipvs)
+}
+
+// dialRest connects to what there is beside IPVS.
+func (b *Backend) dialRest(ipvs virtualServers) (*kernel, error) {
 	dev, err := dialDevice(b.cfg.NetNS, b.cfg.Device)
 	if err != nil {
 		return nil, errors.Join(err, ipvs.close())

@@ -251,20 +251,24 @@ func idle(k serverKey, want *virtual, found []foundTarget) []op {
 }
 
 // Cleanup implements proxier.Backend: it removes the Backend's virtual servers, the device
-// and the tables. Virtual servers of others stay, and all those in Config.ExcludeCIDRs.
+// and the tables. Virtual servers of others stay, and all those in Config.ExcludeCIDRs. A
+// kernel without IPVS is not an error: it has none.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.inForce, b.state = false, inForce{}
-	if err := b.cleanupLocked(ctx); err != nil {
-		_ = b.hangUpLocked()
+	if err := errors.Join(b.cleanupLocked(ctx), b.hangUpLocked()); err != nil {
 		return fmt.Errorf("ipvs: clean up: %w", privileged(err))
 	}
 	return nil
 }
 
 func (b *Backend) cleanupLocked(ctx context.Context) error {
-	if err := b.connectLocked(); err != nil {
+	err := b.connectLocked()
+	if errors.Is(err, errNoIPVS) {
+		b.kernel, err = b.dialRest(noServers{})
+	}
+	if err != nil {
 		return err
 	}
 	found, err := b.surveyLocked(ctx)

@@ -29,6 +29,9 @@ func checkScheduler(name string) error {
 	if len(name) > maxSchedulerName {
 		return fmt.Errorf("%q is longer than %d bytes", name, maxSchedulerName)
 	}
+	if name == "none" {
+		return fmt.Errorf("%q is how the kernel calls a virtual server that serves nobody", name)
+	}
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' {
 			return fmt.Errorf("%q is not the name of a scheduler of IPVS, such as rr, wrr, lc, wlc or sh", name)

@@ -120,7 +120,11 @@ func (t *tables) reset(ctx context.Context, programs []program, elements []eleme
 	if err := t.buffer(nil, elements); err != nil {
 		return err
 	}
-	if err := t.flush(ctx); err != nil {
+	err := t.flush(ctx)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
+		return fmt.Errorf("replace table %s: %w: the kernel has no nf_tables for IPv4 and IPv6", t.name, err)
+	}
+	if err != nil {
 		return fmt.Errorf("replace table %s: %w", t.name, err)
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 
 // The flows need a kernel with IPVS and nf_tables, which few hosts have: make test-vm runs
 // them in a guest.
-func TestInGuestPacketFlows(t *testing.T) {
-	inGuest(t)
+func TestInQemuPacketFlows(t *testing.T) {
+	inQemu(t)
 	proxiertest.Run(t, func(tb testing.TB, w *proxiertest.World) proxier.Backend {
 		tb.Helper()
 		b, err := New(Config{
