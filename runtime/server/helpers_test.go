@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -188,9 +189,7 @@ func (n *node) start(tb testing.TB, attempt uint32) {
 		tb.Fatal(err)
 	}
 	labels := map[string]string{"io.kubernetes.container.name": "app"}
-	for k, v := range n.config.GetLabels() {
-		labels[k] = v
-	}
+	maps.Copy(labels, n.config.GetLabels())
 	name := "app/" + string(rune('0'+attempt)) + ".log"
 	id, err := n.client.CreateContainer(tb.Context(), n.sandbox, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "app", Attempt: attempt}, Image: image, Labels: labels, LogPath: name,

@@ -74,20 +74,23 @@ func parsePorts(q url.Values) ([]int32, error) {
 
 // serveExec runs a command in a container.
 func (s *Server) serveExec(w http.ResponseWriter, r *http.Request) {
-	s.serveStreams(w, r, func(c Container, opts StreamOptions) (*url.URL, error) {
-		return s.cfg.Containers.Streams.Exec(r.Context(), c, r.URL.Query()["command"], opts)
+	s.serveStreams(w, r, func(ctx context.Context, c Container, opts StreamOptions) (*url.URL, error) {
+		return s.cfg.Containers.Streams.Exec(ctx, c, r.URL.Query()["command"], opts)
 	})
 }
 
 // serveAttach shows what runs in a container.
 func (s *Server) serveAttach(w http.ResponseWriter, r *http.Request) {
-	s.serveStreams(w, r, func(c Container, opts StreamOptions) (*url.URL, error) {
-		return s.cfg.Containers.Streams.Attach(r.Context(), c, opts)
+	s.serveStreams(w, r, func(ctx context.Context, c Container, opts StreamOptions) (*url.URL, error) {
+		return s.cfg.Containers.Streams.Attach(ctx, c, opts)
 	})
 }
 
+// openStream has the runtime prepare a stream.
+type openStream func(ctx context.Context, c Container, opts StreamOptions) (*url.URL, error)
+
 // serveStreams connects a client with a command.
-func (s *Server) serveStreams(w http.ResponseWriter, r *http.Request, open func(Container, StreamOptions) (*url.URL, error)) {
+func (s *Server) serveStreams(w http.ResponseWriter, r *http.Request, open openStream) {
 	opts, err := parseStreams(r.URL.Query())
 	if err != nil {
 		fail(w, http.StatusBadRequest, err.Error())
@@ -105,7 +108,7 @@ func (s *Server) serveStreams(w http.ResponseWriter, r *http.Request, open func(
 		fail(w, http.StatusBadRequest, upgradeRequired)
 		return
 	}
-	u, err := open(c, opts)
+	u, err := open(r.Context(), c, opts)
 	if err != nil {
 		failAt(w, err)
 		return

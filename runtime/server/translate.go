@@ -63,14 +63,19 @@ func (s *Server) translate(w http.ResponseWriter, r *http.Request, to *url.URL, 
 		fail(w, http.StatusInternalServerError, err.Error())
 		return
 	}
-	defer cmd.conn.Close()
+	defer cmd.close()
 	socket, err := s.newWebSocket(w, r, channelsV5)
 	if err != nil {
 		s.log.Debug("client did not get its WebSocket", "err", err)
 		return
 	}
-	defer socket.Close()
+	defer socket.close()
 	s.connect(r.Context(), socket, cmd)
+}
+
+// close ends the connection, with whatever moves on it.
+func (c *remote) close() {
+	_ = c.conn.Close() // it is over either way
 }
 
 // newRemote opens the streams that a client wants. The error stream comes first, so that
@@ -99,7 +104,7 @@ func newRemote(up *upgraded, opts StreamOptions) (*remote, error) {
 			continue
 		}
 		if *st.to, err = conn.CreateStream(http.Header{streamTypeHeader: {st.name}}); err != nil {
-			conn.Close()
+			c.close()
 			return nil, fmt.Errorf("open stream %s at the runtime: %w", st.name, err)
 		}
 	}
@@ -109,7 +114,7 @@ func newRemote(up *upgraded, opts StreamOptions) (*remote, error) {
 // connect moves everything until the command has ended and all of it has been said, or until
 // the client has gone.
 func (s *Server) connect(ctx context.Context, socket *webSocket, cmd *remote) {
-	end := sync.OnceFunc(func() { cmd.conn.Close(); socket.Close() })
+	end := sync.OnceFunc(func() { cmd.close(); socket.close() })
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	idle := time.AfterFunc(s.limits.StreamIdle, end)

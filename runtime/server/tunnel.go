@@ -24,6 +24,6 @@ func (s *Server) tunnel(w http.ResponseWriter, r *http.Request, to *url.URL, pro
 		s.log.Debug("client did not get its WebSocket", "err", err)
 		return
 	}
-	defer socket.Close()
+	defer socket.close()
 	s.pipe(r.Context(), socket, up)
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,13 +214,5 @@ func (h *hijacked) Read(b []byte) (int, error) {
 // wantsChannels reports whether a client wants a WebSocket of the protocol that no runtime
 // speaks, whose streams can be closed one by one.
 func wantsChannels(r *http.Request) bool {
-	if !isWebSocket(r) {
-		return false
-	}
-	for _, p := range websocket.Subprotocols(r) {
-		if p == channelsV5 {
-			return true
-		}
-	}
-	return false
+	return isWebSocket(r) && slices.Contains(websocket.Subprotocols(r), channelsV5)
 }

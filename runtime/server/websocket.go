@@ -98,6 +98,11 @@ func (c *webSocket) Write(b []byte) (int, error) {
 // Close ends the connection without a word.
 func (c *webSocket) Close() error { return c.conn.Close() }
 
+// close is Close for those whom its error does not help.
+func (c *webSocket) close() {
+	_ = c.conn.Close() // it is over either way
+}
+
 // bye tells the client that all has been said.
 func (c *webSocket) bye() {
 	message := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
