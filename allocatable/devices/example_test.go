@@ -33,7 +33,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a directory of the test
+	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -94,7 +94,7 @@ func run() error {
 // startPlugin starts a plugin once there is somebody to register with.
 func startPlugin(ctx context.Context, dir string) (*devicestest.Plugin, error) {
 	for !listens(filepath.Join(dir, "kubelet.sock")) {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // until the other goroutine listens
+		time.Sleep(time.Millisecond) // until the other goroutine listens
 	}
 	return devicestest.Start(ctx, devicestest.Config{
 		Dir: dir, Resource: "example.com/gpu",

@@ -59,7 +59,7 @@ func (d dialer) connect(ctx context.Context, resource, socket string) (*plugin, 
 	options, err := client.GetDevicePluginOptions(bounded, &deviceapi.Empty{}, grpc.WaitForReady(true))
 	if err != nil {
 		shut()
-		return nil, fmt.Errorf("failed to get device plugin options: %w", err) //nolint:revive // the kubelet's text, which plugins look for
+		return nil, fmt.Errorf("failed to get device plugin options: %w", err) // the kubelet's text
 	}
 	return &plugin{resource: resource, socket: socket, options: options, client: client, close: shut}, nil
 }

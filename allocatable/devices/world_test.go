@@ -35,7 +35,7 @@ func parseDevice(s string) Device {
 	id, bad := strings.CutSuffix(id, "!")
 	d := Device{ID: id, Healthy: !bad}
 	if placed {
-		for _, n := range strings.Split(nodes, ",") {
+		for n := range strings.SplitSeq(nodes, ",") {
 			node, err := strconv.Atoi(n)
 			if err != nil {
 				panic(err)

@@ -83,7 +83,7 @@ func (p *Plugin) Register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // the call has ended
+	defer conn.Close()
 	_, err = deviceapi.NewRegistrationClient(conn).Register(ctx, &deviceapi.RegisterRequest{
 		Version: deviceapi.Version, Endpoint: p.socket(), ResourceName: p.cfg.Resource,
 	})
