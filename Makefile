@@ -125,6 +125,8 @@ QEMU61   = '$(CURDIR)/$(OUT)/vm -engine qemu:linux-image-cloud-amd64 -timeout 30
 VM_NODE  = '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -file containerd,containerd-shim-runc-v2,ctr,runc'
 # What of proxier/nftables make test-vm runs; make test-long runs all of it.
 VM_NFT  ?= 'TestKernel(ClusterIP|Masquerade|External|SessionAffinity|NftLists|Cleanup|Random)'
+# What of proxier/ipvs make test-guest runs; make test-vm runs all of it.
+VM_IPVS ?= 'TestInGuest(Schedulers|EndpointsDrain|StartsOver|VirtualServers)'
 
 .PHONY: vm
 vm: # builds hack/vm; what runs in guests has no libraries
@@ -136,6 +138,7 @@ test-guest: vm ## cgroup v2, IPVS, SCTP, a pod and a reboot in a guest of user-m
 	$(call say,tests in a guest)
 	@$(VM) $(UML) -run '^TestInGuest' ./hack/vm
 	@$(VM) $(UML) -run '^TestInGuest' ./examples/kube-proxy/proxy
+	@$(VM) $(UML) -run $(VM_IPVS) ./proxier/ipvs
 	@$(VM) $(VM_NODE) -run '^TestInGuest' ./test/guest
 	@$(VM) '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -env NODEKIT_BOOT=first -out $(CURDIR)/$(OUT)' -run '^TestReboot$$' ./test/guest
 	@$(VM) '$(CURDIR)/$(OUT)/vm -engine uml -timeout 30m -env NODEKIT_BOOT=second -file /disk.tar=$(CURDIR)/$(OUT)/disk.tar' -run '^TestReboot$$' ./test/guest
@@ -150,6 +153,16 @@ test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.
 	@$(VM) $(QEMU) -run $(VM_NFT) ./proxier/nftables
 	@for engine in $(QEMU) $(QEMU61); do \
 		$(VM) "$$engine" -run 'TestKernelPacketFlows/(cluster_IP|no_endpoints)$$' ./proxier/nftables; done # with SCTP
+	@$(VM) $(UML) -run '^TestInGuest' ./proxier/ipvs
+	@$(VM) $(QEMU) -run '^TestInQemu' ./proxier/ipvs
+
+.PHONY: test-proxies
+test-proxies: vm ## the table of packet flows in guests, with SCTP: ipvs and nftables on Linux 6.12, iptables-legacy on 6.1
+	$(call say,packet flows of each mode)
+	@hack/install.sh $(APT_QEMU)
+	@$(VM) $(QEMU) -run '^TestInQemuPacketFlows$$' ./proxier/ipvs
+	@$(VM) $(UML) -run '^TestKernelPacketFlows$$/legacy' ./proxier/iptables
+	@$(VM) $(QEMU) -run '^TestKernelPacketFlows$$' ./proxier/nftables
 
 .PHONY: test-node
 test-node: ## pods on private containerds, Debian's and a current one (root)

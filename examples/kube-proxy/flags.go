@@ -49,7 +49,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	o.fileFlags(f)
 	o.otherModes(f)
 	f.Usage = func() {
-		fmt.Fprintf(usage, "kube-proxy serves Services on this node through nftables or iptables.\n\n"+
+		fmt.Fprintf(usage, "kube-proxy serves Services on this node through nftables, iptables or ipvs.\n\n"+
 			"  kube-proxy [flags]                   run\n"+
 			"  kube-proxy plan [flags]              print what a start would change, and change nothing\n"+
 			"  kube-proxy explain ADDRESS:PORT [flags]  tell what becomes of a connection, and why\n\nFlags:\n%s", f.FlagUsages())
@@ -126,7 +126,7 @@ func (o *options) fileFlags(f *pflag.FlagSet) {
 	f.StringVar(&c.MetricsBindAddress, "metrics-bind-address", c.MetricsBindAddress, "`address` of /metrics and /proxyMode")
 	f.BoolVar(&c.BindAddressHardFail, "bind-address-hard-fail", false, "end if one of these cannot be bound")
 	f.BoolVar(&c.EnableProfiling, "profiling", false, "serve /debug/pprof beside /metrics")
-	f.StringVar((*string)(&c.Mode), "proxy-mode", "", "`mode`: nftables, which is also the default, or iptables")
+	f.StringVar((*string)(&c.Mode), "proxy-mode", "", "`mode`: nftables, which is also the default, iptables or ipvs")
 	f.BoolVar(&o.masqueradeAll, "masquerade-all", false, "masquerade every connection to a cluster IP")
 	f.StringVar((*string)(&c.DetectLocalMode), "detect-local-mode", "", "`mode`: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix")
 	f.StringVar(&c.DetectLocal.BridgeInterface, "pod-bridge-interface", "", "`name` of the bridge of pods, for BridgeInterface")
@@ -147,7 +147,7 @@ func (o *options) fileFlags(f *pflag.FlagSet) {
 }
 
 // otherModes are flags of iptables and ipvs mode. Those of iptables that nftables mode
-// takes over have an effect there, too, as in kube-proxy; those of ipvs are accepted alone.
+// takes over have an effect there, too, as in kube-proxy.
 func (o *options) otherModes(f *pflag.FlagSet) {
 	f.Int32Var(&o.iptablesBit, "iptables-masquerade-bit", config.DefaultMasqueradeBit, "bit of the packet mark to masquerade by")
 	f.DurationVar(&o.iptablesPeriod, "iptables-sync-period", config.DefaultSyncPeriod, "half of how long a change may wait before /healthz tells, and in mode iptables how often the rules are looked at")
@@ -155,21 +155,22 @@ func (o *options) otherModes(f *pflag.FlagSet) {
 	f.Int32Var(&o.healthzPort, "healthz-port", config.DefaultHealthzPort, "port of /healthz")
 	f.Int32Var(&o.metricsPort, "metrics-port", config.DefaultMetricsPort, "port of /metrics")
 	f.BoolVar(&o.localhostNodePorts, "iptables-localhost-nodeports", true, "in mode iptables, let IPv4 node ports answer at 127.0.0.1; sets net.ipv4.conf.all.route_localnet")
-	f.String("ipvs-scheduler", "", "ipvs mode alone")
-	f.StringSlice("ipvs-exclude-cidrs", nil, "ipvs mode alone")
-	f.Bool("ipvs-strict-arp", false, "ipvs mode alone")
-	for _, name := range []string{"ipvs-sync-period", "ipvs-min-sync-period", "ipvs-tcp-timeout", "ipvs-tcpfin-timeout", "ipvs-udp-timeout"} {
-		f.Duration(name, 0, "ipvs mode alone")
-	}
+	o.ipvsFlags(f)
 	for _, name := range []string{"healthz-port", "metrics-port"} {
 		_ = f.MarkDeprecated(name, "use --"+name[:len(name)-len("-port")]+"-bind-address") // the flag is there
 	}
-	for _, name := range []string{
-		"ipvs-scheduler", "ipvs-exclude-cidrs", "ipvs-strict-arp", "ipvs-sync-period",
-		"ipvs-min-sync-period", "ipvs-tcp-timeout", "ipvs-tcpfin-timeout", "ipvs-udp-timeout",
-	} {
-		_ = f.MarkHidden(name) // the flag is there
-	}
+}
+
+func (o *options) ipvsFlags(f *pflag.FlagSet) {
+	c := &o.proxy.IPVS
+	f.StringVar(&c.Scheduler, "ipvs-scheduler", "", "in mode ipvs, `name` of the scheduler; default: rr. A Service may name another")
+	f.StringSliceVar(&c.ExcludeCIDRs, "ipvs-exclude-cidrs", nil, "in mode ipvs and for --cleanup, `CIDRs` of virtual servers to leave alone")
+	f.BoolVar(&c.StrictARP, "ipvs-strict-arp", false, "in mode ipvs, answer ARP requests at the device that has the address alone")
+	f.DurationVar(&c.SyncPeriod.Duration, "ipvs-sync-period", config.DefaultSyncPeriod, "in mode ipvs, how often to look at what the kernel has; half of how long a change may wait before /healthz tells")
+	f.DurationVar(&c.MinSyncPeriod.Duration, "ipvs-min-sync-period", 0, "in mode ipvs, pause between two rounds; 0 means a few times as long as a round took")
+	f.DurationVar(&c.TCPTimeout.Duration, "ipvs-tcp-timeout", 0, "in mode ipvs, timeout of idle TCP connections; 0 leaves the kernel's")
+	f.DurationVar(&c.TCPFinTimeout.Duration, "ipvs-tcpfin-timeout", 0, "in mode ipvs, timeout of TCP connections after a FIN; 0 leaves the kernel's")
+	f.DurationVar(&c.UDPTimeout.Duration, "ipvs-udp-timeout", 0, "in mode ipvs, timeout of UDP flows; 0 leaves the kernel's")
 }
 
 // fromFlags puts into the configuration what flags of another type hold.

@@ -1,5 +1,5 @@
-// Command kube-proxy serves Services on this node through nftables or iptables, from an API
-// server, or from a directory of manifests and the pods of the local kubelet.
+// Command kube-proxy serves Services on this node through nftables, iptables or ipvs, from an
+// API server, or from a directory of manifests and the pods of the local kubelet.
 //
 //	kube-proxy --config /etc/kubernetes/kube-proxy.yaml
 //	kube-proxy --config /etc/kubernetes/kube-proxy.yaml --source-dir /etc/nodekit/services

@@ -11,7 +11,7 @@ import (
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "proxy.yaml")
-	content := "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nlogging: {format: json, verbosity: 5}\n"
+	content := "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: userspace\nlogging: {format: json, verbosity: 5}\n"
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 		{name: "no metrics", args: []string{"--metrics-port", "0"}, wantErr: "--metrics-bind-address"},
 		{name: "no file", args: []string{"--config", filepath.Join(dir, "none.yaml")}, wantErr: "none.yaml"},
 		{name: "no source", wantErr: "--source-dir"},
-		{name: "mode of the file", args: []string{"--config", file, "--source-dir", dir}, wantErr: `"ipvs"`},
+		{name: "mode of the file", args: []string{"--config", file, "--source-dir", dir}, wantErr: `"userspace"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

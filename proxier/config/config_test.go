@@ -105,9 +105,10 @@ portRange: "1-2"
 			name: "a section of another mode", in: "iptables: {masqueradeAll: true}\nipvs: {scheduler: '', strictARP: true}\n",
 			want: []string{
 				"line 3: iptables.masqueradeAll: has no effect: mode is not iptables",
-				"line 4: ipvs.strictARP: has no effect: there is no mode ipvs here",
+				"line 4: ipvs.strictARP: has no effect: mode is not ipvs",
 			},
 		},
+		{name: "the section of mode ipvs", in: "mode: ipvs\nipvs: {scheduler: lc, strictARP: true}\niptables: {masqueradeAll: true}\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,6 +161,15 @@ nftables:
 			},
 		},
 		{name: "prefix of an interface", in: head + "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: much-too-long-a-name}\n", want: []string{"line 4: detectLocal.interfaceNamePrefix: "}},
+		{
+			name: "values of mode ipvs", in: head + `mode: ipvs
+ipvs:
+  syncPeriod: 1s
+  minSyncPeriod: 2s
+  udpTimeout: -1s
+  excludeCIDRs: [10.0.0.0/8, here]
+`, want: []string{"line 6: ipvs.minSyncPeriod: ", "line 7: ipvs.udpTimeout: ", "line 8: ipvs.excludeCIDRs[1]: "},
+		},
 		{name: "detect mode", in: head + "detectLocalMode: Magic\n", want: []string{"line 3: detectLocalMode: "}},
 		{name: "cluster CIDR", in: head + "clusterCIDR: 10.0.0.0\n", want: []string{"line 3: clusterCIDR: "}},
 	}

@@ -39,6 +39,9 @@ func setDefaults(cfg *Config) {
 	if cfg.IPTables.SyncPeriod.Duration == 0 {
 		cfg.IPTables.SyncPeriod.Duration = DefaultSyncPeriod
 	}
+	if cfg.IPVS.SyncPeriod.Duration == 0 {
+		cfg.IPVS.SyncPeriod.Duration = DefaultSyncPeriod
+	}
 	if cfg.DetectLocalMode == "" {
 		cfg.DetectLocalMode = ClusterCIDR
 	}

@@ -28,8 +28,8 @@ func inert() []string {
 }
 
 // ineffective returns the fields of the document that are set to something and have
-// no effect. null, false, 0 and what is empty ask for nothing. With mode nftables or
-// iptables kube-proxy, too, ignores the sections of the other modes.
+// no effect. null, false, 0 and what is empty ask for nothing. Where mode is set
+// kube-proxy, too, ignores the sections of the other modes.
 // Fields in except are not looked at.
 func ineffective(doc strictyaml.Document, mode Mode, except []Problem) []Problem {
 	var tree map[string]any
@@ -37,7 +37,7 @@ func ineffective(doc strictyaml.Document, mode Mode, except []Problem) []Problem
 		return nil // the document has been decoded before
 	}
 	known := append(Honoured(), inert()...)
-	if mode == NFTables || mode == IPTables {
+	if mode != "" {
 		known = append(known, "iptables", "ipvs")
 	}
 	for _, p := range except {
@@ -57,7 +57,7 @@ func reason(path string) string {
 	case "iptables":
 		return "has no effect: mode is not iptables"
 	case "ipvs":
-		return "has no effect: there is no mode ipvs here"
+		return "has no effect: mode is not ipvs"
 	case "showHiddenMetricsForVersion":
 		return "has no effect: no metric is hidden"
 	case "featureGates":

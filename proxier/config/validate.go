@@ -32,6 +32,7 @@ func (v *validator) check(cfg *Config) {
 	v.mode(cfg)
 	v.nftables(cfg)
 	v.iptables(cfg)
+	v.ipvs(cfg)
 	v.detectLocal(cfg)
 	v.clusterCIDR(cfg)
 	v.nodePortAddresses(cfg)
@@ -108,6 +109,28 @@ func (v *validator) iptables(cfg *Config) {
 	}
 	if n.MinSyncPeriod.Duration < 0 || n.MinSyncPeriod.Duration > n.SyncPeriod.Duration {
 		v.fail("iptables.minSyncPeriod", "%v must be from 0 to syncPeriod, %v", n.MinSyncPeriod.Duration, n.SyncPeriod.Duration)
+	}
+}
+
+func (v *validator) ipvs(cfg *Config) {
+	n := cfg.IPVS
+	if n.SyncPeriod.Duration <= 0 {
+		v.fail("ipvs.syncPeriod", "%v must be greater than 0", n.SyncPeriod.Duration)
+	}
+	if n.MinSyncPeriod.Duration < 0 || n.MinSyncPeriod.Duration > n.SyncPeriod.Duration {
+		v.fail("ipvs.minSyncPeriod", "%v must be from 0 to syncPeriod, %v", n.MinSyncPeriod.Duration, n.SyncPeriod.Duration)
+	}
+	for field, d := range map[string]time.Duration{
+		"tcpTimeout": n.TCPTimeout.Duration, "tcpFinTimeout": n.TCPFinTimeout.Duration, "udpTimeout": n.UDPTimeout.Duration,
+	} {
+		if d < 0 {
+			v.fail("ipvs."+field, "%v must not be negative", d)
+		}
+	}
+	for i, s := range n.ExcludeCIDRs {
+		if _, err := netip.ParsePrefix(s); err != nil {
+			v.fail(fmt.Sprintf("ipvs.excludeCIDRs[%d]", i), "%q is not a CIDR", s)
+		}
 	}
 }
 

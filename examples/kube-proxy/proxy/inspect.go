@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
+	"github.com/nodekit-go/nodekit/proxier/ipvs"
 	"github.com/nodekit-go/nodekit/proxier/nftables"
 )
 
@@ -82,9 +83,22 @@ func newView(cfg Config) (view, error) {
 		return nftablesView(cfg)
 	case config.IPTables:
 		return iptablesView(cfg)
+	case config.IPVS:
+		return ipvsView(cfg)
 	default:
-		return view{}, fmt.Errorf("mode %q is not available: set mode to nftables or iptables", m)
+		return view{}, errMode(m)
 	}
+}
+
+func ipvsView(cfg Config) (view, error) {
+	b, err := newIPVS(cfg)
+	return view{
+		plan: func(ctx context.Context, s *proxier.State) ([]string, error) { return b.Plan(ctx, s) },
+		rules: func(n proxier.Network, p *proxier.ServicePort) (string, []string) {
+			return "in IPVS, and in the tables " + ipvs.DefaultTable, b.Lines(&proxier.State{Network: n}, p)
+		},
+		close: func() error { return b.Close() },
+	}, err
 }
 
 func nftablesView(cfg Config) (view, error) {

@@ -20,6 +20,8 @@ func TestInGuestIPVSLeftovers(t *testing.T) {
 	for _, script := range []string{
 		"ip link add kube-ipvs0 type dummy",
 		"ip addr add 10.96.0.10/32 dev kube-ipvs0",
+		"ip addr add fd00:96::a/128 dev kube-ipvs0",
+		"ip addr add 192.0.2.1/32 dev kube-ipvs0",
 		"ipset create KUBE-CLUSTER-IP hash:ip,port && ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
 		"ipset create KUBE-6-LOAD-BALANCER-SOURCE-CID hash:ip,port,net family inet6",
 		"ipset create other hash:ip",

@@ -33,8 +33,7 @@ func (m *metrics) iptables(counters func() iptablesCounters) func(iptables.Resto
 		counters, func(c iptables.Counters) uint64 { return c.InvalidDropped })
 	m.packets("iptables_localhost_nodeports_accepted_packets_total", "Packets that opened connections to node ports at 127.0.0.1.",
 		counters, func(c iptables.Counters) uint64 { return c.LocalNodePorts })
-	m.registry.Unregister(m.failures)
-	m.registry.Unregister(m.cleanupFailures)
+	m.withoutNFTables()
 	return func(r iptables.Restore) {
 		name := r.Family.String()
 		if r.Err != nil {
@@ -49,6 +48,12 @@ func (m *metrics) iptables(counters func() iptablesCounters) func(iptables.Resto
 			last.WithLabelValues(table, name).Set(float64(n[1]))
 		}
 	}
+}
+
+// withoutNFTables removes the metrics of mode nftables.
+func (m *metrics) withoutNFTables() {
+	m.registry.Unregister(m.failures)
+	m.registry.Unregister(m.cleanupFailures)
 }
 
 // packets adds a counter of the kernel. While it cannot be read it is 0.

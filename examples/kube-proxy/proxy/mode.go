@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
+	"github.com/nodekit-go/nodekit/proxier/ipvs"
 )
 
 // programmer is a Backend that notices when somebody else changes its rules.
@@ -55,23 +56,40 @@ func (w *wiring) newMode() (mode, error) {
 			w.counters = b
 		}
 		return mode{b, nil, func(ctx context.Context) error { return besideIPTables(ctx, b, exclude) }}, err
+	case config.IPVS:
+		if err := ipvs.Check(""); err != nil {
+			return mode{}, fmt.Errorf("mode %q: %w", m, err)
+		}
+		w.metrics.withoutNFTables()
+		b, err := newIPVS(w.cfg)
+		return mode{b, b, besideIPVS}, err
 	default:
-		return mode{}, fmt.Errorf("mode %q is not available: set mode to nftables or iptables", m)
+		return mode{}, errMode(m)
 	}
+}
+
+func errMode(m config.Mode) error {
+	return fmt.Errorf("mode %q is not available: set mode to nftables, iptables or ipvs", m)
 }
 
 // period is how often the file wants all looked at, and pause the least time between two
 // rounds; 0 leaves the choice to the proxier.
 func period(c *config.Config) time.Duration {
-	if modeOf(c) == config.IPTables {
+	switch modeOf(c) {
+	case config.IPTables:
 		return c.IPTables.SyncPeriod.Duration
+	case config.IPVS:
+		return c.IPVS.SyncPeriod.Duration
 	}
 	return c.NFTables.SyncPeriod.Duration
 }
 
 func pause(c *config.Config) time.Duration {
-	if modeOf(c) == config.IPTables {
+	switch modeOf(c) {
+	case config.IPTables:
 		return c.IPTables.MinSyncPeriod.Duration
+	case config.IPVS:
+		return c.IPVS.MinSyncPeriod.Duration
 	}
 	return c.NFTables.MinSyncPeriod.Duration
 }

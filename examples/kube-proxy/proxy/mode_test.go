@@ -10,15 +10,17 @@ import (
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/iptables"
+	"github.com/nodekit-go/nodekit/proxier/ipvs"
 )
 
 var (
 	_ programmer       = (*iptables.Backend)(nil)
+	_ programmer       = (*ipvs.Backend)(nil)
 	_ iptablesCounters = (*iptables.Backend)(nil)
 )
 
 func TestModeDecidesWhichSectionCounts(t *testing.T) {
-	sections := "iptables: {syncPeriod: 40s, minSyncPeriod: 2s}\nnftables: {syncPeriod: 50s, minSyncPeriod: 3s}\n"
+	sections := "iptables: {syncPeriod: 40s, minSyncPeriod: 2s}\nnftables: {syncPeriod: 50s, minSyncPeriod: 3s}\nipvs: {syncPeriod: 60s, minSyncPeriod: 4s}\n"
 	tests := []struct {
 		name          string
 		lines         string
@@ -28,6 +30,8 @@ func TestModeDecidesWhichSectionCounts(t *testing.T) {
 		{"no mode", sections, 50 * time.Second, 3 * time.Second, true},
 		{"nftables", "mode: nftables\n" + sections, 50 * time.Second, 3 * time.Second, true},
 		{"iptables", "mode: iptables\n" + sections, 40 * time.Second, 2 * time.Second, false},
+		{"ipvs", "mode: ipvs\n" + sections, 60 * time.Second, 4 * time.Second, false},
+		{"ipvs without periods", "mode: ipvs\n", 30 * time.Second, 0, false},
 		{"iptables without periods", "mode: iptables\n", 30 * time.Second, 0, false},
 		{"iptables at primary addresses", "mode: iptables\nnodePortAddresses: [primary]\n", 30 * time.Second, 0, true},
 	}

@@ -56,7 +56,7 @@ func localTraffic(c *config.Config) nftables.Local {
 
 // nodePortAddresses expands the keywords of the file: whether node ports answer at
 // the primary addresses of the node, and in which prefixes beside. No entry means
-// "primary" in mode nftables and "all" in mode iptables, as in kube-proxy.
+// "primary" in mode nftables and "all" in the others, as in kube-proxy.
 func nodePortAddresses(cfg Config) (primary bool, prefixes []netip.Prefix) {
 	entries := cfg.Proxy.NodePortAddresses
 	if len(entries) == 0 {

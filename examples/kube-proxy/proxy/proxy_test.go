@@ -22,6 +22,7 @@ import (
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
 	"github.com/nodekit-go/nodekit/proxier/healthcheck"
+	"github.com/nodekit-go/nodekit/proxier/ipvs"
 	"github.com/nodekit-go/nodekit/proxier/nftables"
 	"github.com/nodekit-go/nodekit/proxier/proxiertest"
 	"github.com/nodekit-go/nodekit/proxier/source"
@@ -147,7 +148,6 @@ func TestNewRefuses(t *testing.T) {
 		want string
 	}{
 		{name: "no source", cfg: Config{}, want: "--source-dir"},
-		{name: "mode ipvs", cfg: Config{SourceDir: "x", Proxy: fromFile(t, "mode: ipvs\n")}, want: `"ipvs" is not available`},
 		{name: "no Node object", cfg: Config{SourceDir: "x", Proxy: fromFile(t, "detectLocalMode: NodeCIDR\n")}, want: "NodeCIDR"},
 		{name: "address of the kubelet", cfg: Config{SourceDir: "x", PodsURL: "/run/kubelet.sock"}, want: "unix:///"},
 	}
@@ -157,6 +157,15 @@ func TestNewRefuses(t *testing.T) {
 				t.Errorf("New() = %v, want an error with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestModeIPVSNeedsTheKernel(t *testing.T) {
+	if ipvs.Check("") == nil {
+		t.Skip("this kernel has IPVS")
+	}
+	if _, err := New(Config{SourceDir: "x", Proxy: fromFile(t, "mode: ipvs\n")}); err == nil || !strings.Contains(err.Error(), `mode "ipvs": ipvs: `) {
+		t.Errorf("New() = %v, want what the kernel lacks", err)
 	}
 }
 
