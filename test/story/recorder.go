@@ -153,13 +153,15 @@ func (r *Recorder) sinceLocked(t time.Time) time.Duration {
 	return t.Sub(r.began).Round(10 * time.Millisecond)
 }
 
-// Of records an event of the container with this id.
-func (r *Recorder) Of(id, what string) {
+// Of records an event of now, of the container with this id.
+func (r *Recorder) Of(id, what string) { r.ofAt(time.Now(), id, what) }
+
+// ofAt records an event that is heard of later than it happens.
+func (r *Recorder) ofAt(at time.Time, id, what string) {
 	r.mu.Lock()
-	known, ok := r.runs[id]
-	r.mu.Unlock()
-	if ok {
-		r.Happens(known.name, known.number, what)
+	defer r.mu.Unlock()
+	if known, ok := r.runs[id]; ok {
+		r.addLocked(Event{At: r.sinceLocked(at), Who: known.name, Run: known.number, What: what})
 	}
 }
 

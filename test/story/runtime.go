@@ -116,7 +116,7 @@ func (r *Recorder) Watch(ctx context.Context, server *runtimetest.Server, c runt
 		if e.GetContainerEventType() == runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT {
 			for _, st := range e.GetContainersStatuses() {
 				if st.GetId() == e.GetContainerId() {
-					r.Of(st.GetId(), fmt.Sprintf("exits with %d", st.GetExitCode()))
+					r.ofAt(time.Unix(0, st.GetFinishedAt()), st.GetId(), fmt.Sprintf("exits with %d", st.GetExitCode()))
 				}
 			}
 		}
