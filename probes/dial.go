@@ -22,8 +22,19 @@ var ErrLocal = errors.New("this machine is short of resources")
 // connection-tracking entries; the server still reads an orderly end of stream.
 // Whatever was not yet sent or read then is dropped. There are no TCP
 // keep-alives.
-func Dial(ctx context.Context, addr string) (net.Conn, error) {
+func Dial(ctx context.Context, addr string) (net.Conn, error) { return Reach(nil).dial(ctx, addr) }
+
+// Reach decides which addresses may be connected to, for probes that name a host: the
+// error says why one may not. It is asked about addresses, after names have been resolved,
+// and is safe for use by several goroutines. nil: every address may.
+type Reach func(netip.Addr) error
+
+// dial is Dial to the addresses that may be connected to.
+func (r Reach) dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
+	if r != nil {
+		d.Control = r.control
+	}
 	conn, err := dialWith(ctx, &d, addr)
 	switch {
 	case localFault(err):
@@ -37,6 +48,21 @@ func Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	return probeConn{tcp}, nil
 }
+
+// control is called with each address before it is connected to.
+func (r Reach) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if err := r(to.Addr().Unmap().WithZone("")); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	return nil
+}
+
+// ErrUnreachable says that a Reach does not let a probe connect to an address.
+var ErrUnreachable = errors.New("probes may not connect to this address")
 
 // dialWith spares the resolver an address without a name, as those of pods are.
 func dialWith(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {

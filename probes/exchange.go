@@ -21,6 +21,7 @@ const maxHeader = 1 << 20
 // machinery that net/http has for connections in use more than once; the rest is
 // left to it.
 type carrier struct {
+	reach Reach
 	http2 bool
 	full  *http.Transport // nil until it is needed
 }
@@ -29,10 +30,10 @@ type carrier struct {
 // closes the connection.
 func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme == "http" && !c.http2 {
-		return exchange(req)
+		return c.exchange(req)
 	}
 	if c.full == nil {
-		c.full = newTransport(c.http2)
+		c.full = newTransport(c.reach, c.http2)
 	}
 	return c.full.RoundTrip(req)
 }
@@ -45,7 +46,7 @@ func (c *carrier) close() {
 }
 
 // newTransport returns a transport for https, or for HTTP/2 only.
-func newTransport(http2 bool) *http.Transport {
+func newTransport(reach Reach, http2 bool) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(!http2)
 	protocols.SetHTTP2(true)
@@ -54,7 +55,7 @@ func newTransport(http2 bool) *http.Transport {
 		// A container's certificate is rarely made out to its address; the API defines
 		// https probes as unverified.
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true},
-		DialContext:            func(ctx context.Context, _, addr string) (net.Conn, error) { return Dial(ctx, addr) },
+		DialContext:            func(ctx context.Context, _, addr string) (net.Conn, error) { return reach.dial(ctx, addr) },
 		Protocols:              &protocols,
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
@@ -63,9 +64,9 @@ func newTransport(http2 bool) *http.Transport {
 }
 
 // exchange speaks HTTP/1.1 on a connection of its own.
-func exchange(req *http.Request) (*http.Response, error) {
+func (c *carrier) exchange(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	conn, err := Dial(ctx, hostPort(req))
+	conn, err := c.reach.dial(ctx, hostPort(req))
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,8 @@ type HTTP struct {
 	// HTTP2 rules out HTTP/1.1: an http URL then uses HTTP/2 from the first byte, and
 	// an https URL fails when the server does not offer it.
 	HTTP2 bool
+	// Reach decides which addresses may be connected to; nil: every one.
+	Reach Reach
 }
 
 // Probe makes one attempt. Everything that goes wrong between here and the end
@@ -44,7 +46,7 @@ func (h HTTP) Probe(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	rt := &carrier{http2: h.HTTP2}
+	rt := &carrier{reach: h.Reach, http2: h.HTTP2}
 	defer rt.close()
 	client := http.Client{Transport: rt, CheckRedirect: stayOnHost}
 	resp, err := client.Do(req)

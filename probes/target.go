@@ -28,6 +28,9 @@ type Clients struct {
 	GRPC func(GRPCHealth) Prober
 	// UserAgent replaces UserAgent in HTTP and gRPC probes; empty means UserAgent.
 	UserAgent string
+	// Reach decides which addresses the field host of HTTP and TCP probes may lead to; the
+	// pod's own address is always reached. nil: every one.
+	Reach Reach
 }
 
 // GRPCHealth says which gRPC health service to ask
@@ -126,7 +129,18 @@ func (t Target) tcp(a *corev1.TCPSocketAction) (Prober, error) {
 	if err != nil {
 		return nil, err
 	}
+	if reach := t.reach(a.Host); reach != nil {
+		return boundTCP{TCP: TCP{Addr: addr}, reach: reach}, nil
+	}
 	return TCP{Addr: addr}, nil
+}
+
+// reach returns what decides about a host that a probe names, empty: the pod itself.
+func (t Target) reach(host string) Reach {
+	if host == "" {
+		return nil
+	}
+	return t.Clients.Reach
 }
 
 func (t Target) http(a *corev1.HTTPGetAction) (Prober, error) {
@@ -134,7 +148,7 @@ func (t Target) http(a *corev1.HTTPGetAction) (Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := HTTP{Header: http.Header{"User-Agent": {t.userAgent()}}}
+	h := HTTP{Header: http.Header{"User-Agent": {t.userAgent()}}, Reach: t.reach(a.Host)}
 	scheme := strings.ToLower(string(a.Scheme))
 	switch scheme {
 	case "":

@@ -9,8 +9,17 @@ type TCP struct {
 }
 
 // Probe makes one attempt. A refused, unreachable or silent port is a Failure.
-func (t TCP) Probe(ctx context.Context) (Result, error) {
-	conn, err := Dial(ctx, t.Addr)
+func (t TCP) Probe(ctx context.Context) (Result, error) { return boundTCP{TCP: t}.Probe(ctx) }
+
+// boundTCP is a TCP that may connect to some addresses only.
+type boundTCP struct {
+	TCP
+	reach Reach
+}
+
+// Probe makes one attempt.
+func (t boundTCP) Probe(ctx context.Context) (Result, error) {
+	conn, err := t.reach.dial(ctx, t.Addr)
 	if err != nil {
 		if noAnswer(ctx, err) {
 			return Result{}, err

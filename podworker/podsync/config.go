@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -99,6 +100,10 @@ type Parts struct {
 	References func(ctx context.Context, pod *corev1.Pod) podspec.References
 	// HTTP sends the requests of hooks. nil: a client that trusts every certificate.
 	HTTP Doer
+	// Reach decides which addresses the host that an HTTP hook names may lead to, after it
+	// has been resolved; the error says why not. Such requests are not sent by HTTP then.
+	// The pod's own address is always reached. nil: every one may be.
+	Reach func(netip.Addr) error
 	// Acknowledged reports whether the final status of a pod is where it has to be, so
 	// that the last traces of its containers may go. nil: always.
 	Acknowledged func(uid types.UID) bool
@@ -130,6 +135,8 @@ type Syncer struct {
 	log        *slog.Logger
 	starts     *gate
 	disk       disk
+	// elsewhere sends the requests of hooks that name a host; nil: Parts.HTTP does.
+	elsewhere Doer
 	// keepDead is how many dead runs of each container stay; Thin makes it smaller.
 	keepDead atomic.Int64
 
@@ -161,9 +168,12 @@ func newWith(rt Runtime, cfg Config, d disk) (*Syncer, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Parts.HTTP == nil {
-		cfg.Parts.HTTP = hookClient()
+		cfg.Parts.HTTP = hookClient(nil)
 	}
 	s := &Syncer{runtime: rt, cfg: cfg, log: cfg.Log, starts: newGate(cfg.Limits.Starts), disk: d, pods: map[types.UID]*record{}}
+	if cfg.Parts.Reach != nil {
+		s.elsewhere = hookClient(cfg.Parts.Reach)
+	}
 	s.conditions, _ = rt.(conditions)
 	s.keepDead.Store(int64(max(cfg.Limits.DeadPerContainer, 1)))
 	return s, nil

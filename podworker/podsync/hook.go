@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,11 +76,12 @@ func (h *hook) get(ctx context.Context, action *corev1.HTTPGetAction) error {
 	if err != nil {
 		return err
 	}
-	resp, err := h.syncer.cfg.Parts.HTTP.Do(req)
+	client := h.client(action.Host)
+	resp, err := client.Do(req)
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		req.URL.Scheme = "http"
 		req.Header.Del("Authorization")
-		if plain, failed := h.syncer.cfg.Parts.HTTP.Do(req); failed == nil {
+		if plain, failed := client.Do(req); failed == nil {
 			h.syncer.warning(h.pod, "", "LifecycleHTTPFallback",
 				fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
 			resp, err = plain, nil
@@ -88,6 +91,15 @@ func (h *hook) get(ctx context.Context, action *corev1.HTTPGetAction) error {
 		return err
 	}
 	return resp.Body.Close()
+}
+
+// client returns who sends the request of a hook to a host that it names, empty: to the pod
+// itself.
+func (h *hook) client(host string) Doer {
+	if host != "" && h.syncer.elsewhere != nil {
+		return h.syncer.elsewhere
+	}
+	return h.syncer.cfg.Parts.HTTP
 }
 
 func (h *hook) request(ctx context.Context, action *corev1.HTTPGetAction) (*http.Request, error) {
@@ -147,10 +159,24 @@ func (h *hook) port(p intstr.IntOrString) (string, error) {
 }
 
 // hookClient is the client of HTTP hooks: certificates are not checked, and nothing is
-// followed to another host.
-func hookClient() *http.Client {
+// followed to another host. Only addresses that reach lets be connected to are, nil: all.
+func hookClient(reach func(netip.Addr) error) *http.Client {
+	d := &net.Dialer{}
+	if reach != nil {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return err
+			}
+			if err := reach(to.Addr().Unmap().WithZone("")); err != nil {
+				return fmt.Errorf("hooks may not connect to this address: %w", err)
+			}
+			return nil
+		}
+	}
 	return &http.Client{
 		Transport: &http.Transport{
+			DialContext:       d.DialContext,
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // pods sign their own certificates
 			DisableKeepAlives: true,
 		},

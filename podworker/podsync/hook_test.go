@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
 
 // doer answers requests and keeps them.
@@ -113,6 +117,41 @@ func TestHookFallbackFails(t *testing.T) {
 	}
 }
 
+// TestHookReach has hooks that name a host reach what the node lets them reach, and no more;
+// the pod itself is not asked about.
+func TestHookReach(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	t.Cleanup(server.Close)
+	port := intstr.FromInt32(int32(netip.MustParseAddrPort(server.Listener.Addr().String()).Port()))
+	for _, tt := range []struct {
+		name, host string
+		reach      error
+		want       string
+	}{
+		{name: "a host that is denied", host: "127.0.0.1", reach: errors.New("the node's settings"), want: "hooks may not connect to this address: the node's settings"},
+		{name: "a name of it", host: "localhost", reach: errors.New("the node's settings"), want: "hooks may not connect to this address: the node's settings"},
+		{name: "a host that is allowed", host: "127.0.0.1"},
+		{name: "the pod itself", reach: errors.New("the node's settings")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := New(struct{ Runtime }{}, Config{Node: podspec.Node{Instance: "i"}, Parts: Parts{Reach: func(netip.Addr) error { return tt.reach }}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &hook{syncer: s, pod: plainPod("web"), container: "app", id: "c1", ip: "127.0.0.1"}
+			asked.Store(0)
+			err = h.run(t.Context(), &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: tt.host, Port: port}})
+			if tt.want == "" && (err != nil || asked.Load() != 1) {
+				t.Errorf("the server was asked %d times: %v", asked.Load(), err)
+			}
+			if tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || asked.Load() != 0) {
+				t.Errorf("the server was asked %d times, the error is %v, want %q", asked.Load(), err, tt.want)
+			}
+		})
+	}
+}
+
 // TestHookClientStaysAtItsHost follows a redirect within a host and none out of it.
 func TestHookClientStaysAtItsHost(t *testing.T) {
 	visited := []string{}
@@ -126,7 +165,7 @@ func TestHookClientStaysAtItsHost(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	resp, err := hookClient().Get(server.URL + "/")
+	resp, err := hookClient(nil).Get(server.URL + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
