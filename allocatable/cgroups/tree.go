@@ -30,6 +30,9 @@ type Config struct {
 	Class func(pod *corev1.Pod) corev1.PodQOSClass
 	// Rules are what the node adds to the limits of pods.
 	Rules Rules
+	// Pinned reports whether a pod has CPUs to itself: then no quota holds for its time on
+	// them. nil: none has.
+	Pinned func(pod *corev1.Pod) bool
 	// Slices has systemd make, limit and remove the groups, as a runtime with its driver
 	// needs it; nil: the groups are directories, as with the driver cgroupfs.
 	Slices Slices
@@ -166,7 +169,9 @@ func (t *Tree) EnsurePod(ctx context.Context, pod *corev1.Pod) error {
 	if !isElement(pod.UID) {
 		return fmt.Errorf("make control group of pod %s/%s: UID %q cannot be part of a path", pod.Namespace, pod.Name, pod.UID)
 	}
-	limits := LimitsOf(pod, t.cfg.Class(pod), t.cfg.Rules)
+	rules := t.cfg.Rules
+	rules.NoCPUQuota = rules.NoCPUQuota || t.cfg.Pinned != nil && t.cfg.Pinned(pod)
+	limits := LimitsOf(pod, t.cfg.Class(pod), rules)
 	if limits.HugePages == nil {
 		limits.HugePages = map[int64]int64{} // no size at all
 	}

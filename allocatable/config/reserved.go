@@ -96,3 +96,40 @@ func threshold(hard map[string]string, signal string) (allocatable.Threshold, er
 	}
 	return t, nil
 }
+
+// MemoryByNode returns the memory that the field reservedMemory keeps on each NUMA node, by
+// its number. Together it has to be what is kept of the node's memory otherwise: by
+// kubeReserved, systemReserved and the hard eviction threshold
+// (https://kubernetes.io/docs/tasks/administer-cluster/memory-manager). Huge pages are not
+// kept otherwise, so that none can be here.
+func MemoryByNode(reserved []kubeletv1beta1.MemoryReservation, kept resource.Quantity) (map[int]map[corev1.ResourceName]uint64, error) {
+	byNode := map[int]map[corev1.ResourceName]uint64{}
+	sums := map[corev1.ResourceName]*resource.Quantity{corev1.ResourceMemory: {}}
+	for _, r := range reserved {
+		node := byNode[int(r.NumaNode)]
+		if node == nil {
+			node = map[corev1.ResourceName]uint64{}
+			byNode[int(r.NumaNode)] = node
+		}
+		for name, q := range r.Limits {
+			if q.Sign() < 0 {
+				return nil, fmt.Errorf("reservedMemory: %s of NUMA node %d is %s, must not be negative", name, r.NumaNode, &q)
+			}
+			node[name] += uint64(q.Value()) //nolint:gosec // not negative
+			if sums[name] == nil {
+				sums[name] = &resource.Quantity{}
+			}
+			sums[name].Add(q)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		want := resource.Quantity{}
+		if name == corev1.ResourceMemory {
+			want = kept
+		}
+		if sum := sums[name]; sum.Cmp(want) != 0 {
+			return nil, fmt.Errorf("reservedMemory: the total amount %q of type %q is not equal to the value %q that is reserved of the node; change one of them", sum, name, &want)
+		}
+	}
+	return byNode, nil
+}

@@ -13,6 +13,8 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable"
+	"github.com/nodekit-go/nodekit/allocatable/pinning"
+	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
 // resources checks reservations, cgroups and the managers of CPUs and memory.
@@ -37,11 +39,23 @@ func (v *validator) resources(c *kubeletv1beta1.KubeletConfiguration) {
 	v.oneOf("cpuManagerPolicy", c.CPUManagerPolicy, "none", "static")
 	v.oneOf("topologyManagerPolicy", c.TopologyManagerPolicy, "none", "best-effort", "restricted", "single-numa-node")
 	v.oneOf("topologyManagerScope", c.TopologyManagerScope, "container", "pod")
+	v.alignment(c)
 	v.oneOf("memorySwap.swapBehavior", c.MemorySwap.SwapBehavior, "", "NoSwap", "LimitedSwap")
 	if f := c.MemoryThrottlingFactor; f != nil && !(*f > 0 && *f <= 1) {
 		v.fail("memoryThrottlingFactor", "is %g, must be more than 0 and at most 1", *f)
 	}
 	v.oneOf("memoryReservationPolicy", string(c.MemoryReservationPolicy), "None", "TieredReservation")
+}
+
+// alignment checks the options of the managers of CPUs and of NUMA nodes.
+func (v *validator) alignment(c *kubeletv1beta1.KubeletConfiguration) {
+	v.positive("cpuManagerReconcilePeriod", c.CPUManagerReconcilePeriod.Duration)
+	if _, err := pinning.ParseCPUOptions(c.CPUManagerPolicyOptions); err != nil {
+		v.fail("cpuManagerPolicyOptions", "%v", err)
+	}
+	if _, err := topology.ParseOptions(c.TopologyManagerPolicyOptions); err != nil {
+		v.fail("topologyManagerPolicyOptions", "%v", err)
+	}
 }
 
 // reservation checks what allocatable.Compute would refuse, with its place in the

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -28,6 +29,9 @@ type admissions struct {
 	node func() admission.Node
 	// closed says that the machine goes down: no pod starts any more.
 	closed func() bool
+	// alignment gives pods CPUs, memory and devices; nil: there is nothing to give.
+	alignment *alignment
+	log       *slog.Logger
 
 	mu       sync.Mutex // guards the fields below, also while it is decided
 	admitted map[types.UID]*corev1.Pod
@@ -42,7 +46,7 @@ func newAdmissions(node func() admission.Node, closed func() bool) *admissions {
 
 // ask decides about a pod. One that was admitted, or runs already, is not asked about
 // again.
-func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
+func (a *admissions) ask(ctx context.Context, pod *corev1.Pod, runs bool) admission.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := admission.Decision{Verdict: admission.Admitted}
@@ -50,11 +54,13 @@ func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
 		return d // it holds nothing any more
 	}
 	switch {
-	case a.admitted[pod.UID] != nil || runs:
+	case a.admitted[pod.UID] != nil:
+	case runs:
+		a.restore(ctx, pod)
 	case a.closed():
 		d = admission.Decision{Verdict: admission.Never, Reason: shutdown.RefusedReason, Message: shutdown.RefusedMessage}
 	default:
-		d = admission.Admit(pod, a.activeLocked(), a.node())
+		d = a.decideLocked(ctx, pod)
 	}
 	delete(a.waiting, pod.UID)
 	switch d.Verdict {
@@ -65,6 +71,30 @@ func (a *admissions) ask(pod *corev1.Pod, runs bool) admission.Decision {
 	case admission.Never:
 	}
 	return d
+}
+
+// decideLocked decides about a pod that is new, and gives it what it asks for.
+func (a *admissions) decideLocked(ctx context.Context, pod *corev1.Pod) admission.Decision {
+	d := admission.Admit(pod, a.activeLocked(), a.node())
+	if d.Verdict == admission.Admitted {
+		return a.alignment.admit(ctx, pod)
+	}
+	if d.Verdict != admission.Never || d.Reason == admission.ReasonEvicted || d.Reason == admission.ReasonSysctl {
+		return d
+	}
+	// A kubelet asks for CPUs, memory and devices before it asks for what is missing.
+	if first := a.alignment.admit(ctx, pod); first.Verdict == admission.Never {
+		return first
+	}
+	a.alignment.release(pod.UID)
+	return d
+}
+
+// restore has a pod that runs keep what it has. It is not refused any more.
+func (a *admissions) restore(ctx context.Context, pod *corev1.Pod) {
+	if err := a.alignment.restore(ctx, pod); err != nil {
+		a.log.Warn("pod runs without CPUs, memory or devices of its own that it asks for", "pod", fullName(pod), "uid", string(pod.UID), "err", err)
+	}
 }
 
 // holdLocked notes what a pod holds. One that holds something already may ask for other
@@ -81,7 +111,13 @@ func (a *admissions) release(gone func(types.UID) bool) []types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	held := len(a.admitted)
-	maps.DeleteFunc(a.admitted, func(uid types.UID, _ *corev1.Pod) bool { return gone(uid) })
+	maps.DeleteFunc(a.admitted, func(uid types.UID, _ *corev1.Pod) bool {
+		if !gone(uid) {
+			return false
+		}
+		a.alignment.release(uid)
+		return true
+	})
 	a.changed = a.changed || len(a.admitted) != held
 	maps.DeleteFunc(a.waiting, func(uid types.UID, _ bool) bool { return gone(uid) })
 	return slices.Collect(maps.Keys(a.waiting))
@@ -121,7 +157,7 @@ func (a *agent) runs(uid types.UID) bool {
 // order of the set, so that the same of them start each time when there is no room
 // for all. Those of an earlier set that never started give back what they held. The
 // answers come again when the pods' workers ask.
-func (a *agent) admit(pods []*corev1.Pod) {
+func (a *agent) admit(ctx context.Context, pods []*corev1.Pod) {
 	a.releaseIf(func(uid types.UID) bool {
 		s, known := a.pool.State(uid)
 		return !a.catalog.wants(uid) && (!known || s.Done())
@@ -129,7 +165,7 @@ func (a *agent) admit(pods []*corev1.Pod) {
 	for _, running := range []bool{true, false} {
 		for _, pod := range pods {
 			if a.runs(pod.UID) == running {
-				a.admissions.ask(pod, running)
+				a.admissions.ask(ctx, pod, running)
 			}
 		}
 	}
@@ -153,10 +189,10 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 	if why, held := a.hold(pod); held {
 		return a.wait(pod, why), nil
 	}
-	d := a.admissions.ask(pod, a.runs(pod.UID))
+	d := a.admissions.ask(ctx, pod, a.runs(pod.UID))
 	if d.Reason == admission.ReasonNodeAffinity && a.beat.refresh(ctx) {
 		// The scheduler may have seen labels that the node has not.
-		d = a.admissions.ask(pod, a.runs(pod.UID))
+		d = a.admissions.ask(ctx, pod, a.runs(pod.UID))
 	}
 	if d.Verdict == admission.Admitted {
 		d = a.equip(ctx, pod)

@@ -58,6 +58,8 @@ type helpers struct {
 	devices *deviceDesk
 	// containers does what the API is asked of containers.
 	containers *server.CRI
+	// alignment is nil where another agent looks after the machine.
+	alignment *alignment
 	// cgroups is nil where the runtime makes those of pods.
 	cgroups *podCgroups
 	// pressure is nil where nobody is evicted from here.
@@ -130,7 +132,7 @@ func newAgent(ctx context.Context, n *Node, rt Runtime, mem *memory, sync podsyn
 
 // help makes the helpers and tells the Syncer of them.
 func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err error) {
-	a.helpers = helpers{metrics: n.cfg.metrics, beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote, devices: n.devices}
+	a.helpers = helpers{metrics: n.cfg.metrics, beat: n.beat, events: n.events, watch: n.watch, leftovers: newLeftovers(n.log), remote: n.remote, devices: n.devices, alignment: n.alignment}
 	if a.volumes, err = newVolumes(n, a); err != nil {
 		return err
 	}
@@ -173,6 +175,7 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	sync.Parts.Acknowledged = a.cluster.acknowledged
 	sync.Parts.Listed = a.listed
 	sync.Parts.Resizer = a
+	a.admissions.alignment, a.admissions.log = n.alignment, n.log
 	return nil
 }
 
@@ -229,6 +232,7 @@ func (a *agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.relist(ctx) })
 	g.Go(func() error { return a.pressure.run(ctx) })
 	g.Go(func() error { return a.enforce(ctx) })
+	g.Go(func() error { return a.keepPinned(ctx) })
 	g.Go(func() error { return a.listen(ctx) })
 	a.read(ctx, g, sources)
 	return g.Wait()
@@ -237,7 +241,7 @@ func (a *agent) run(ctx context.Context) error {
 // deliver takes what the sources have. What this agent made and the whole set does not
 // name is told to stop before anything new starts, so that a changed manifest never
 // runs twice.
-func (a *agent) deliver(set podsource.Merged) {
+func (a *agent) deliver(ctx context.Context, set podsource.Merged) {
 	first := set.Complete && !a.catalog.ready()
 	changed := a.catalog.replace(set)
 	if first {
@@ -253,8 +257,9 @@ func (a *agent) deliver(set podsource.Merged) {
 			a.pool.TerminateOrphan(pod, podworker.Termination{Grace: podworker.MinGrace})
 		}
 		a.retainDevices()
+		a.retainAlignment()
 	}
-	a.admit(changed)
+	a.admit(ctx, changed)
 	for _, pod := range changed {
 		if _, known := a.pool.State(pod.UID); !known {
 			a.metrics.sees(pod)

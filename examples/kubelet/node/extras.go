@@ -17,5 +17,9 @@ var _ podsync.Extras = extras{}
 
 // ForContainer implements podsync.Extras.
 func (e extras) ForContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (podspec.Extra, error) {
-	return e.agent.devices.extra(ctx, pod, c)
+	extra, err := e.agent.devices.extra(ctx, pod, c)
+	if err == nil {
+		e.agent.alignment.extend(&extra, pod, c.Name)
+	}
+	return extra, err
 }

@@ -28,11 +28,11 @@ func TestWhoHoldsResources(t *testing.T) {
 	ended, runs := &corev1.Pod{}, &corev1.Pod{}
 	ended.UID, runs.UID = "ended", "runs"
 	ended.Status.Phase, runs.Status.Phase = corev1.PodSucceeded, corev1.PodRunning
-	a.ask(ended, true)
+	a.ask(t.Context(), ended, true)
 	if len(a.active()) != 0 || a.differ() {
 		t.Error("a pod that has ended holds resources")
 	}
-	a.ask(runs, true)
+	a.ask(t.Context(), runs, true)
 	if len(a.active()) != 1 || !a.differ() || a.differ() {
 		t.Errorf("%d pods hold resources, want one, and to be told of it once", len(a.active()))
 	}

@@ -38,6 +38,8 @@ type counts struct {
 	storage  *storageMetrics
 	requests *requestMetrics
 	probes   *probeMetrics
+	// alignment counts what is given of NUMA nodes.
+	alignment *alignmentMetrics
 }
 
 // podTimes are when pods were first seen, until they run.
@@ -86,7 +88,7 @@ func newMetrics(name string) *metrics {
 	node := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "kubelet", Name: "node_name", Help: "The name of the node.", ConstLabels: prometheus.Labels{"node": name}})
 	node.Set(1)
 	r := register{m.registry}
-	m.counts = counts{tally: newTally(r), startup: newStartup(r), storage: newStorageMetrics(r), requests: newRequestMetrics(r), probes: newProbeMetrics()}
+	m.counts = counts{tally: newTally(r), startup: newStartup(r), storage: newStorageMetrics(r), requests: newRequestMetrics(r), probes: newProbeMetrics(), alignment: newAlignmentMetrics(m.registry)}
 	m.registry.MustRegister(node, newBuildInfo(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -221,6 +221,8 @@ type ties struct {
 	remote Source
 	// devices are handed out; nil: there are none.
 	devices *deviceDesk
+	// alignment is nil where another agent looks after the machine.
+	alignment *alignment
 	// statistics tell how much the node and its pods use.
 	statistics *stats.Collector
 }
@@ -286,6 +288,9 @@ func (n *Node) Run(ctx context.Context) error {
 		return err
 	}
 	if err := n.openDevices(); err != nil {
+		return err
+	}
+	if err := n.openAlignment(); err != nil {
 		return err
 	}
 	instance, err := readInstance(n.cfg.Root)

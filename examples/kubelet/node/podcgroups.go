@@ -33,6 +33,7 @@ func newPodCgroups(n *Node, driver string) (*podCgroups, error) {
 		Root:   n.cfg.Kubelet.CgroupRoot,
 		Class:  podstatus.QOSClass,
 		Rules:  cgroupRules(n.cfg.Kubelet),
+		Pinned: n.alignment.pinned,
 		Slices: n.slices(driver),
 		Log:    n.log,
 	})

@@ -22,6 +22,7 @@ const (
 // servePodResources answers who has which devices until ctx ends.
 func (n *Node) servePodResources(ctx context.Context) error {
 	cfg := podresources.Config{Pods: podsOfNode{n}, Devices: n.devices, Asked: newPodResourcesMetrics(n.cfg.metrics), Log: n.log}
+	cfg.CPUs, cfg.Memory = n.alignment.parts()
 	s, err := podresources.New(cfg)
 	if err != nil {
 		return err

@@ -136,6 +136,7 @@ func (a *agent) sweep(ctx context.Context) {
 	a.sweepStatuses()
 	a.sweepCgroups(ctx)
 	a.retainDevices()
+	a.retainAlignment()
 	a.thin(ctx)
 	left, err := a.syncer.Remains(ctx)
 	if err != nil {

@@ -14,6 +14,9 @@ func (a *admissions) resize(pod, has *corev1.Pod) admission.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := admission.Resize(pod, a.activeLocked(), a.node().Node)
+	if why := a.alignment.resizes(pod, has); why != "" {
+		d = admission.Decision{Verdict: admission.Never, Reason: corev1.PodReasonInfeasible, Message: why}
+	}
 	a.changed = true
 	switch d.Verdict {
 	case admission.Admitted:

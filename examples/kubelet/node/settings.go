@@ -32,6 +32,9 @@ func Honoured() []string {
 		"contentType",
 		"cpuCFSQuota",
 		"cpuCFSQuotaPeriod",
+		"cpuManagerPolicy",
+		"cpuManagerPolicyOptions",
+		"cpuManagerReconcilePeriod",
 		"crashLoopBackOff",
 		"enableContentionProfiling",
 		"enableControllerAttachDetach",
@@ -65,6 +68,7 @@ func Honoured() []string {
 		"localStorageCapacityIsolation",
 		"maxParallelImagePulls",
 		"maxPods",
+		"memoryManagerPolicy",
 		"memoryReservationPolicy",
 		"memorySwap",
 		"memoryThrottlingFactor",
@@ -84,6 +88,7 @@ func Honoured() []string {
 		"registerWithTaints",
 		"registryBurst",
 		"registryPullQPS",
+		"reservedMemory",
 		"reservedSystemCPUs",
 		"resolvConf",
 		"runtimeRequestTimeout",
@@ -226,6 +231,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		Prober:      n.cfg.Probes.Results,
 		Cgroups:     n.cfg.Cgroups,
 		Limits:      n.cfg.Limits,
+		Parts:       podsync.Parts{Reach: n.cfg.Probes.Reach},
 		Log:         n.log,
 	}
 	if limit := k.CrashLoopBackOff.MaxContainerRestartPeriod; limit != nil {

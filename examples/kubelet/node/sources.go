@@ -33,7 +33,7 @@ func (a *agent) newMerger() (*podsource.Merger, error) {
 
 // read reads the sources until ctx ends.
 func (a *agent) read(ctx context.Context, g *errgroup.Group, m *podsource.Merger) {
-	g.Go(func() error { return m.Run(ctx, a.deliver) })
+	g.Go(func() error { return m.Run(ctx, func(set podsource.Merged) { a.deliver(ctx, set) }) })
 	g.Go(func() error {
 		err := a.source.Run(ctx, func(set staticpods.Set) {
 			a.volumes.objects.replace(set)
