@@ -19,6 +19,9 @@ type API struct {
 	// Protect lets those requests through that may come; nil: as authentication and
 	// authorization of the configuration say.
 	Protect func(http.Handler) http.Handler
+	// Wrap goes around all of the HTTPS API, for tracing, as NewHandler of OpenTelemetry's
+	// otelhttp does; nil: nothing does, which costs nothing.
+	Wrap func(http.Handler) http.Handler
 	// TLS has the certificate; nil: tlsCertFile and tlsPrivateKeyFile of the configuration,
 	// or one that the cluster signs, or one that the node signs itself.
 	TLS *tls.Config
@@ -45,7 +48,7 @@ func (n *Node) newAPI(g *gate) (*server.Server, error) {
 	}
 	late := lateContainers{n}
 	return server.New(server.Config{
-		Protect:    g.protect,
+		Protect:    wrapped(g.protect, n.cfg.API.Wrap),
 		Pods:       apiPods{n},
 		Containers: server.Containers{Logs: late, Streams: late, Commands: late, Checkpoints: late, Running: late},
 		Health:     n.checks(),
@@ -55,6 +58,15 @@ func (n *Node) newAPI(g *gate) (*server.Server, error) {
 		Requests:   n.api.requests,
 		Log:        n.log,
 	})
+}
+
+// wrapped puts something around what lets requests through, so that it sees the refused ones,
+// too. With nothing that lets any through, the API stays closed.
+func wrapped(protect, wrap func(http.Handler) http.Handler) func(http.Handler) http.Handler {
+	if protect == nil || wrap == nil {
+		return protect
+	}
+	return func(h http.Handler) http.Handler { return wrap(protect(h)) }
 }
 
 // hostLogs is the folder of the machine's logs, as in a kubelet.
