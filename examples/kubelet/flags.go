@@ -25,6 +25,7 @@ type options struct {
 	registration
 	storing
 	dead
+	hosts
 	twins
 }
 
@@ -68,6 +69,7 @@ func (o *options) add(c *cli.Command) {
 	f = c.Group("Pods")
 	o.storing.add(f)
 	o.dead.add(f)
+	o.hosts.add(f)
 	f.BoolVar(&o.takeOver, "take-over", false, "stop and remove all pods on the runtime that no manifest names, whoever made them")
 	f = c.Group("Runtime, images and logs of containers")
 	f.StringVar(&o.plugins.Config, "image-credential-provider-config", "", "`file` or directory with the configuration of credential plugins")

@@ -18,6 +18,10 @@ func (o *options) node(cfg *kubeletconfig.KubeletConfiguration, log *slog.Logger
 	if err != nil {
 		return node.Config{}, err
 	}
+	reach, err := o.reachable()
+	if err != nil {
+		return node.Config{}, err
+	}
 	o.look = o.dryRun != ""
 	return o.apply(node.Config{
 		Kubelet:           cfg,
@@ -27,6 +31,7 @@ func (o *options) node(cfg *kubeletconfig.KubeletConfiguration, log *slog.Logger
 		CredentialPlugins: o.plugins,
 		PodStore:          store,
 		Limits:            o.limits(),
+		Probes:            node.Probes{Reach: reach},
 		API:               node.API{SetVerbosity: o.setVerbosity},
 		Log:               log,
 	})

@@ -26,6 +26,9 @@ type Probes struct {
 	// Build makes what is to be probed of a pod with its status. It may be called by
 	// several goroutines at once. nil: probes.FromPod.
 	Build func(*corev1.Pod, probes.PodConfig) ([]probes.Container, error)
+	// Reach decides which addresses the hosts that probes and hooks name may lead to; those
+	// of the pods themselves are always reached. nil: every one.
+	Reach probes.Reach
 }
 
 // undecided has no results of probes.
@@ -83,7 +86,7 @@ func newProbing(n *Node, a *agent) (*probing, error) {
 	}
 	p := &probing{
 		build:   cfg.Build,
-		clients: probes.Clients{Exec: probes.ExecIn(a.runtime), GRPC: grpc.New},
+		clients: probes.Clients{Exec: probes.ExecIn(a.runtime), GRPC: grpc.New, Reach: cfg.Reach},
 		log:     n.log,
 		began:   time.Now(),
 		metrics: a.metrics.probes,
