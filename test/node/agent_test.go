@@ -27,6 +27,8 @@ type agent struct {
 	*suite
 	t       testing.TB
 	kubelet *testnode.Kubelet
+	// settings are fields of the kubelet's configuration, beside those of the node.
+	settings map[string]any
 }
 
 // startAgent starts a kubelet for the test. At the test's end it removes all
@@ -40,7 +42,13 @@ func startAgent(tb testing.TB) *agent {
 // startAgentOn is startAgent on another node.
 func startAgentOn(tb testing.TB, s *suite) *agent {
 	tb.Helper()
-	a := &agent{suite: s, t: tb}
+	return startAgentWith(tb, s, nil)
+}
+
+// startAgentWith is startAgentOn with fields of the kubelet's configuration.
+func startAgentWith(tb testing.TB, s *suite, settings map[string]any) *agent {
+	tb.Helper()
+	a := &agent{suite: s, t: tb, settings: settings}
 	a.start()
 	tb.Cleanup(a.end)
 	return a
@@ -53,7 +61,7 @@ func (a *agent) start() {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	kubelet, err := a.StartKubelet(a.t.Context(), binary)
+	kubelet, err := a.StartKubelet(a.t.Context(), binary, a.settings)
 	if err != nil {
 		a.t.Fatal(err)
 	}

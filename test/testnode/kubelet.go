@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,8 +30,8 @@ type Kubelet struct {
 }
 
 // StartKubelet is LaunchKubelet, and waits until the health check answers.
-func (n *Node) StartKubelet(ctx context.Context, binary string) (*Kubelet, error) {
-	k, err := n.LaunchKubelet(binary)
+func (n *Node) StartKubelet(ctx context.Context, binary string, settings ...map[string]any) (*Kubelet, error) {
+	k, err := n.LaunchKubelet(binary, settings...)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +42,9 @@ func (n *Node) StartKubelet(ctx context.Context, binary string) (*Kubelet, error
 }
 
 // LaunchKubelet starts the binary on the node in standalone mode, with manifests
-// from [Node.Manifests], and returns at once.
-func (n *Node) LaunchKubelet(binary string) (*Kubelet, error) {
+// from [Node.Manifests], and returns at once. Fields of its configuration that are among
+// the settings replace those of the node.
+func (n *Node) LaunchKubelet(binary string, settings ...map[string]any) (*Kubelet, error) {
 	config := map[string]any{
 		"apiVersion":               "kubelet.config.k8s.io/v1beta1",
 		"kind":                     "KubeletConfiguration",
@@ -57,6 +59,9 @@ func (n *Node) LaunchKubelet(binary string) (*Kubelet, error) {
 		"failSwapOn":   false,
 		"featureGates": map[string]bool{"KubeletInUserNamespace": true},
 		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
+	}
+	for _, s := range settings {
+		maps.Copy(config, s)
 	}
 	file, err := n.writeConfig("kubelet.yaml", config)
 	if err != nil {
