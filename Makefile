@@ -22,7 +22,7 @@ NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
 # Packages whose tests start clusters, two at a time: they wait more than they compute.
-CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubeadm/... ./test/kubectl/... ./test/record/... ./test/flows/... ./test/top/...
+CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubeadm/... ./test/kubectl/... ./test/record/... ./test/secured/... ./test/flows/... ./test/top/...
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')

@@ -1,0 +1,3 @@
+// Package secured has a node of ours get its certificates from a cluster, and asks its API
+// with and without rights.
+package secured
