@@ -130,8 +130,8 @@ func exists(path string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// runningArgs returns the flags of the one kubelet that runs; nothing if there is none, or
-// several.
+// runningArgs returns the flags of the one kubelet that runs in this network namespace;
+// nothing if there is none, or several.
 func runningArgs(proc string) []string {
 	names, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "comm"))
 	if err != nil {
@@ -140,10 +140,11 @@ func runningArgs(proc string) []string {
 	var found [][]string
 	for _, path := range names {
 		comm, err := os.ReadFile(path)
-		if err != nil || strings.TrimSpace(string(comm)) != "kubelet" || filepath.Base(filepath.Dir(path)) == strconv.Itoa(os.Getpid()) {
+		dir := filepath.Dir(path)
+		if err != nil || strings.TrimSpace(string(comm)) != "kubelet" || filepath.Base(dir) == strconv.Itoa(os.Getpid()) || elsewhere(proc, dir) {
 			continue
 		}
-		line, err := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil {
 			continue
 		}
@@ -156,4 +157,12 @@ func runningArgs(proc string) []string {
 		return nil
 	}
 	return found[0]
+}
+
+// elsewhere reports whether a process is known to be in another network namespace, like the
+// kubelet of a node that is a container here.
+func elsewhere(proc, dir string) bool {
+	own, ownErr := os.Readlink(filepath.Join(proc, "self", "ns", "net"))
+	other, otherErr := os.Readlink(filepath.Join(dir, "ns", "net"))
+	return ownErr == nil && otherErr == nil && own != other
 }

@@ -81,6 +81,18 @@ func TestRunningArgs(t *testing.T) {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 	process(proc, "10", "kubelet", "/usr/bin/kubelet\x00--config=/y\x00")
+	namespace := func(pid, name string) {
+		dir := filepath.Join(proc, pid, "ns")
+		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755), os.Symlink(name, filepath.Join(dir, "net"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	namespace("self", "net:[1]")
+	namespace("10", "net:[2]")
+	if diff := cmp.Diff([]string{"--config=/x", "--max-pods=5"}, runningArgs(proc)); diff != "" {
+		t.Errorf("flags beside a kubelet elsewhere (-want +got):\n%s", diff)
+	}
+	namespace("10", "net:[1]")
 	if got := runningArgs(proc); got != nil {
 		t.Errorf("with two kubelets the flags are %q", got)
 	}

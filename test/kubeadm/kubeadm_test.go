@@ -3,6 +3,7 @@ package kubeadm_test
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodekit-go/nodekit/examples/kubelet/doctor"
 	"github.com/nodekit-go/nodekit/test/cluster"
 	"github.com/nodekit-go/nodekit/test/cluster/clustertest"
 	"github.com/nodekit-go/nodekit/test/testnode"
@@ -49,6 +51,7 @@ func TestJoin(t *testing.T) {
 	first := m.checkIdentity()
 	m.checkNode()
 	m.checkUpgrade()
+	m.checkDoctor()
 	m.eventually("the certificate is renewed", func(ctx context.Context) error {
 		cert, err := m.certificate(ctx)
 		if err == nil && cert.SerialNumber.Cmp(first.SerialNumber) == 0 {
@@ -251,6 +254,30 @@ func (m *machine) checkUpgrade() {
 	for _, want := range []string{"config.yaml", "clientCAFile: /etc/kubernetes/pki/ca.crt", "kubelet configuration for this node was successfully upgraded"} {
 		if !strings.Contains(out, want) {
 			m.t.Errorf("the dry run does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// checkDoctor wants the doctor to find nothing wrong with what this test has set up. It takes
+// kubeadm's files by itself.
+func (m *machine) checkDoctor() {
+	m.t.Helper()
+	cmd := m.command(m.t.Context(), "kubelet", "doctor", "-o", "json", "--hostname-override", m.NodeName(), "--config", "/var/lib/kubelet/config.yaml")
+	out, err := cmd.Output()
+	var findings []doctor.Finding
+	if decode := json.Unmarshal(out, &findings); decode != nil {
+		m.t.Fatalf("kubelet doctor: %v, %v: %s", err, decode, out)
+	}
+	ok := map[string]bool{}
+	for _, f := range findings {
+		ok[f.Check] = f.Status == doctor.OK
+		if f.Status != doctor.OK {
+			m.t.Logf("%+v", f)
+		}
+	}
+	for _, check := range []string{"configuration", "kubelet", "runtime", "cgroup driver", "network", "API server", "certificates", "clock", "Node", "Lease", "ports"} {
+		if !ok[check] {
+			m.t.Errorf("the doctor finds a problem: %s", check)
 		}
 	}
 }

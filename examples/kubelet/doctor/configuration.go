@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,8 +40,12 @@ func lookAtManifests(_ context.Context, n *Node, r *report) {
 		return
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		r.problem("make the directory, or correct staticPodPath", "%s", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.skip("there is no %s: no pod comes from there", path)
+		return
+	case err != nil:
+		r.problem("let the kubelet read it, or correct staticPodPath", "%s", err)
 		return
 	}
 	files := []string{path}

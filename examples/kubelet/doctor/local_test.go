@@ -37,7 +37,11 @@ func TestConfiguration(t *testing.T) {
 func TestManifests(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	n := node(t, func(n *Node) { n.Kubelet.StaticPodPath = dir })
-	want(t, look(t, n, "manifests"), Problem, "no such file", dir)
+	want(t, look(t, n, "manifests"), Skipped, "there is no "+dir)
+	file := write(t, filepath.Join(t.TempDir(), "file"), "")
+	n.Kubelet.StaticPodPath = file + "/manifests"
+	want(t, look(t, n, "manifests"), Problem, "not a directory")
+	n.Kubelet.StaticPodPath = dir
 	write(t, filepath.Join(dir, "web.yaml"), "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: nginx}]}\n")
 	want(t, look(t, n, "manifests"), OK, "1 in "+dir)
 	broken := write(t, filepath.Join(dir, "broken.yaml"), "apiVersion: v1\nkind: Pod\nmetadata: {name: broken}\nspec: {containers: [{name: x}]}\n")

@@ -74,6 +74,9 @@ func (r *report) askDNS(ctx context.Context, server, name string) {
 	case errors.As(err, &failure) && failure.IsNotFound:
 		r.problem("look whether clusterDomain is that of the cluster's DNS", "%s does not know %s", server, name)
 	default:
+		if failure != nil {
+			err = errors.New(failure.Err) // without a server that was not asked
+		}
 		r.problem("look whether kube-proxy runs on this node and the cluster's DNS anywhere: kubectl -n kube-system get pods -l k8s-app=kube-dns -o wide",
 			"%s does not answer: %s", server, err)
 	}
