@@ -49,7 +49,7 @@ func ends(tb testing.TB, c net.Conn) string {
 // A client that takes its time does not keep a connection for it.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	short := func(c *server.Config) {
-		c.Limits = server.Limits{Header: time.Second, Request: 2 * time.Second, KeepAlive: time.Second}
+		c.Limits = server.Limits{Header: 5 * time.Second, Request: 6 * time.Second, KeepAlive: 2 * time.Second}
 	}
 	n := newNode(t, runtimetest.Config{})
 	a := n.serve(t, full(t), short)
@@ -64,6 +64,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		{name: "keeps the connection for nothing", first: "GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			c := a.with(t).dial()
 			if _, err := io.WriteString(c, tt.first); err != nil {
 				t.Fatal(err)
@@ -83,6 +84,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		})
 	}
 	t.Run("says nothing of TLS", func(t *testing.T) {
+		t.Parallel()
 		var d net.Dialer
 		c, err := d.DialContext(t.Context(), "tcp", a.host)
 		if err != nil {
@@ -209,9 +211,10 @@ func shells(tb testing.TB) *url.URL {
 
 func TestStreamsEndWhenNothingMoves(t *testing.T) {
 	n := newNode(t, runtimetest.Config{Exec: sleeps})
-	a := n.serve(t, func(c *server.Config) { c.Limits.StreamIdle = time.Second })
+	a := n.serve(t, func(c *server.Config) { c.Limits.StreamIdle = 5 * time.Second })
 	for _, p := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
 		t.Run(p, func(t *testing.T) {
+			t.Parallel()
 			c, _, err := a.with(t).dialWebSocket("/exec/default/web/app?command=sleep&output=1&input=1", p)
 			if err != nil {
 				t.Fatal(err)

@@ -3,7 +3,6 @@ package cgroupstat
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -14,15 +13,15 @@ import (
 const clockTick = 10 * time.Millisecond
 
 // readTime reads the time used.
-func (r *Reader) readTime(group string, u *Usage) error {
+func (r *Reader) readTime(p *page, group string, u *Usage) error {
 	dir := r.time.dir(group)
 	if !r.time.V2 {
-		n, err := number(dir, "cpuacct.usage")
+		n, err := p.number(dir, "cpuacct.usage")
 		u.CPU = nanoseconds(n)
 		return err
 	}
-	return table(dir, "cpu.stat", func(key string, n uint64) {
-		if key == "usage_usec" {
+	return p.table(dir, "cpu.stat", func(key []byte, n uint64) {
+		if string(key) == "usage_usec" {
 			u.CPU = microseconds(n)
 		}
 	})
@@ -33,10 +32,10 @@ func microseconds(n uint64) time.Duration { return nanoseconds(min(n, Unlimited/
 
 // readCPU reads the parts of the time, and what bounds it. The group at the top lacks most
 // of these files.
-func (r *Reader) readCPU(group string, d *Detail) error {
+func (r *Reader) readCPU(p *page, group string, d *Detail) error {
 	if r.time != nil && !r.time.V2 {
-		err := table(r.time.dir(group), "cpuacct.stat", func(key string, n uint64) {
-			switch key {
+		err := p.table(r.time.dir(group), "cpuacct.stat", func(key []byte, n uint64) {
+			switch string(key) {
 			case "user":
 				d.User = time.Duration(min(n, Unlimited/uint64(clockTick))) * clockTick //nolint:gosec // bounded
 			case "system":
@@ -51,8 +50,8 @@ func (r *Reader) readCPU(group string, d *Detail) error {
 		return nil
 	}
 	dir := r.cpu.dir(group)
-	err := table(dir, "cpu.stat", func(key string, n uint64) {
-		switch key {
+	err := p.table(dir, "cpu.stat", func(key []byte, n uint64) {
+		switch string(key) {
 		case "user_usec":
 			d.User = microseconds(n)
 		case "system_usec":
@@ -71,23 +70,23 @@ func (r *Reader) readCPU(group string, d *Detail) error {
 		return err
 	}
 	if r.cpu.V2 {
-		return readQuotaV2(dir, d)
+		return readQuotaV2(p, dir, d)
 	}
-	return readQuotaV1(dir, d)
+	return readQuotaV1(p, dir, d)
 }
 
 // readQuotaV1 reads the weight and the quota. A quota of -1 is none.
-func readQuotaV1(dir string, d *Detail) error {
+func readQuotaV1(p *page, dir string, d *Detail) error {
 	var err error
-	if d.Shares, err = number(dir, "cpu.shares"); err != nil {
+	if d.Shares, err = p.number(dir, "cpu.shares"); err != nil {
 		return ignoreGone(err)
 	}
-	period, err := number(dir, "cpu.cfs_period_us")
+	period, err := p.number(dir, "cpu.cfs_period_us")
 	if err != nil {
 		return ignoreGone(err)
 	}
 	d.Period = microseconds(period)
-	raw, err := os.ReadFile(filepath.Join(dir, "cpu.cfs_quota_us"))
+	raw, err := p.read(filepath.Join(dir, "cpu.cfs_quota_us"))
 	if err != nil {
 		return ignoreGone(err)
 	}
@@ -103,13 +102,13 @@ func readQuotaV1(dir string, d *Detail) error {
 
 // readQuotaV2 reads the weight, 1 to 10000, and "quota period", where the quota may be
 // "max" (kernel: Documentation/admin-guide/cgroup-v2.rst).
-func readQuotaV2(dir string, d *Detail) error {
-	weight, err := number(dir, "cpu.weight")
+func readQuotaV2(p *page, dir string, d *Detail) error {
+	weight, err := p.number(dir, "cpu.weight")
 	if err != nil {
 		return ignoreGone(err)
 	}
 	d.Shares = sharesOf(weight)
-	raw, err := os.ReadFile(filepath.Join(dir, "cpu.max"))
+	raw, err := p.read(filepath.Join(dir, "cpu.max"))
 	if err != nil {
 		return ignoreGone(err)
 	}

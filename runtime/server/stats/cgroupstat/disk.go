@@ -3,7 +3,6 @@ package cgroupstat
 import (
 	"bytes"
 	"cmp"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,7 +10,7 @@ import (
 )
 
 // readPids reads how many processes and threads there are.
-func (r *Reader) readPids(group string, d *Detail) error {
+func (r *Reader) readPids(p *page, group string, d *Detail) error {
 	if pids, err := r.Processes(group); err == nil {
 		d.Processes = uint64(len(pids))
 	} else if ignoreGone(err) != nil {
@@ -22,10 +21,10 @@ func (r *Reader) readPids(group string, d *Detail) error {
 	}
 	dir := r.pids.dir(group)
 	var err error
-	if d.Threads, err = number(dir, "pids.current"); ignoreGone(err) != nil {
+	if d.Threads, err = p.number(dir, "pids.current"); ignoreGone(err) != nil {
 		return err
 	}
-	most, err := number(dir, "pids.max")
+	most, err := p.number(dir, "pids.max")
 	if err == nil {
 		d.MaxThreads = most
 	}
@@ -33,23 +32,23 @@ func (r *Reader) readPids(group string, d *Detail) error {
 }
 
 // readDisks reads what was read and written.
-func (r *Reader) readDisks(group string, d *Detail) error {
+func (r *Reader) readDisks(p *page, group string, d *Detail) error {
 	if r.io == nil {
 		return nil
 	}
 	disks := map[[2]uint32]*Disk{}
 	dir := r.io.dir(group)
 	if r.io.V2 {
-		raw, err := os.ReadFile(filepath.Join(dir, "io.stat"))
+		raw, err := p.read(filepath.Join(dir, "io.stat"))
 		if err != nil {
 			return ignoreGone(err)
 		}
 		parseDisksV2(raw, disks)
 	} else {
 		for _, name := range []string{"blkio.throttle.io_service_bytes", "blkio.throttle.io_serviced"} {
-			raw, err := os.ReadFile(filepath.Join(dir, name+"_recursive"))
+			raw, err := p.read(filepath.Join(dir, name+"_recursive"))
 			if err != nil {
-				raw, err = os.ReadFile(filepath.Join(dir, name))
+				raw, err = p.read(filepath.Join(dir, name))
 			}
 			if ignoreGone(err) != nil {
 				return err

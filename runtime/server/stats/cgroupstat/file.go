@@ -3,7 +3,6 @@ package cgroupstat
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 )
@@ -13,8 +12,8 @@ import (
 const noLimitV1 = 1<<63 - 1<<16
 
 // number reads a file that holds one number; "max" and what v1 takes for it are Unlimited.
-func number(dir, name string) (uint64, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, name))
+func (p *page) number(dir, name string) (uint64, error) {
+	raw, err := p.read(filepath.Join(dir, name))
 	if err != nil {
 		return 0, err
 	}
@@ -38,8 +37,8 @@ func parseNumber(raw []byte) (uint64, error) {
 }
 
 // table reads a file of lines with a key and a number, and gives each to take.
-func table(dir, name string, take func(key string, value uint64)) error {
-	raw, err := os.ReadFile(filepath.Join(dir, name))
+func (p *page) table(dir, name string, take func(key []byte, value uint64)) error {
+	raw, err := p.read(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
@@ -47,15 +46,16 @@ func table(dir, name string, take func(key string, value uint64)) error {
 	return nil
 }
 
-// parseTable gives each line of a key and a number to take; others are left out.
-func parseTable(raw []byte, take func(key string, value uint64)) {
+// parseTable gives each line of a key and a number to take; others are left out. The key
+// holds until take returns.
+func parseTable(raw []byte, take func(key []byte, value uint64)) {
 	for line := range bytes.Lines(raw) {
 		key, value, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
 		if !ok {
 			continue
 		}
 		if n, err := strconv.ParseUint(string(value), 10, 64); err == nil {
-			take(string(key), n)
+			take(key, n)
 		}
 	}
 }

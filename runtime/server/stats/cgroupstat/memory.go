@@ -4,30 +4,29 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 )
 
 // readMemory reads memory and swap
 // (kernel: Documentation/admin-guide/cgroup-v1/memory.rst, cgroup-v2.rst).
-func (r *Reader) readMemory(group string, u *Usage) error {
+func (r *Reader) readMemory(p *page, group string, u *Usage) error {
 	dir := r.memory.dir(group)
 	if r.memory.V2 {
-		return r.readMemoryV2(dir, u)
+		return r.readMemoryV2(p, dir, u)
 	}
-	return readMemoryV1(dir, u)
+	return readMemoryV1(p, dir, u)
 }
 
-func readMemoryV1(dir string, u *Usage) error {
+func readMemoryV1(p *page, dir string, u *Usage) error {
 	m := &u.Memory
 	var err error
-	if m.Usage, err = number(dir, "memory.usage_in_bytes"); err != nil {
+	if m.Usage, err = p.number(dir, "memory.usage_in_bytes"); err != nil {
 		return err
 	}
 	var inactive uint64
-	err = table(dir, "memory.stat", func(key string, n uint64) {
-		switch key {
+	err = p.table(dir, "memory.stat", func(key []byte, n uint64) {
+		switch string(key) {
 		case "total_inactive_file":
 			inactive = n
 		case "total_rss":
@@ -48,23 +47,23 @@ func readMemoryV1(dir string, u *Usage) error {
 		return err
 	}
 	m.WorkingSet = m.Usage - min(inactive, m.Usage)
-	if m.Limit, err = number(dir, "memory.limit_in_bytes"); err != nil {
+	if m.Limit, err = p.number(dir, "memory.limit_in_bytes"); err != nil {
 		return err
 	}
 	u.Swap.Limit = Unlimited
-	both, err := number(dir, "memory.memsw.limit_in_bytes")
+	both, err := p.number(dir, "memory.memsw.limit_in_bytes")
 	if err == nil && both < Unlimited {
 		u.Swap.Limit = both - min(m.Limit, both)
 	}
 	return ignoreGone(err) // a kernel without accounting of swap
 }
 
-func (r *Reader) readMemoryV2(dir string, u *Usage) error {
+func (r *Reader) readMemoryV2(p *page, dir string, u *Usage) error {
 	m := &u.Memory
 	m.Limit, u.Swap.Limit = Unlimited, Unlimited
 	var inactive uint64
-	err := table(dir, "memory.stat", func(key string, n uint64) {
-		switch key {
+	err := p.table(dir, "memory.stat", func(key []byte, n uint64) {
+		switch string(key) {
 		case "inactive_file":
 			inactive = n
 		case "anon":
@@ -82,19 +81,22 @@ func (r *Reader) readMemoryV2(dir string, u *Usage) error {
 	if err != nil {
 		return err
 	}
-	m.Usage, err = number(dir, "memory.current")
+	m.Usage, err = p.number(dir, "memory.current")
 	if errors.Is(err, fs.ErrNotExist) && dir == filepath.Clean(r.memory.Path) {
-		return r.readMachine(u, inactive)
+		return r.readMachine(p, u, inactive)
 	}
 	if err != nil {
 		return err
 	}
 	m.WorkingSet = m.Usage - min(inactive, m.Usage)
 	var errs []error
-	for name, to := range map[string]*uint64{"memory.max": &m.Limit, "memory.swap.current": &u.Swap.Usage, "memory.swap.max": &u.Swap.Limit} {
-		n, err := number(dir, name)
+	for _, f := range []struct {
+		name string
+		to   *uint64
+	}{{"memory.max", &m.Limit}, {"memory.swap.current", &u.Swap.Usage}, {"memory.swap.max", &u.Swap.Limit}} {
+		n, err := p.number(dir, f.name)
 		if err == nil {
-			*to = n
+			*f.to = n
 		}
 		errs = append(errs, ignoreGone(err))
 	}
@@ -103,8 +105,8 @@ func (r *Reader) readMemoryV2(dir string, u *Usage) error {
 
 // readMachine has the machine's own figures stand in for those of the group at the top of
 // v2, which has none, proc_meminfo(5).
-func (r *Reader) readMachine(u *Usage, inactive uint64) error {
-	raw, err := os.ReadFile(filepath.Join(r.proc, "meminfo"))
+func (r *Reader) readMachine(p *page, u *Usage, inactive uint64) error {
+	raw, err := p.read(filepath.Join(r.proc, "meminfo"))
 	if err != nil {
 		return err
 	}
@@ -126,25 +128,25 @@ func (r *Reader) readMachine(u *Usage, inactive uint64) error {
 }
 
 // readExtremes reads how near to its limits the memory came.
-func (r *Reader) readExtremes(group string, e *Extremes) error {
+func (r *Reader) readExtremes(p *page, group string, e *Extremes) error {
 	dir := r.memory.dir(group)
 	largest, reserved := "memory.max_usage_in_bytes", "memory.soft_limit_in_bytes"
 	if r.memory.V2 {
 		largest, reserved = "memory.peak", "memory.low"
 	}
 	var err error
-	if e.MaxMemory, err = number(dir, largest); ignoreGone(err) != nil {
+	if e.MaxMemory, err = p.number(dir, largest); ignoreGone(err) != nil {
 		return err
 	}
-	if e.Reserved, err = number(dir, reserved); ignoreGone(err) != nil {
+	if e.Reserved, err = p.number(dir, reserved); ignoreGone(err) != nil {
 		return err
 	}
 	if e.Reserved == Unlimited {
 		e.Reserved = 0
 	}
 	if r.memory.V2 {
-		return ignoreGone(table(dir, "memory.events", func(key string, n uint64) {
-			switch key {
+		return ignoreGone(p.table(dir, "memory.events", func(key []byte, n uint64) {
+			switch string(key) {
 			case "max":
 				e.Failures = n
 			case "oom_kill":
@@ -152,11 +154,11 @@ func (r *Reader) readExtremes(group string, e *Extremes) error {
 			}
 		}))
 	}
-	if e.Failures, err = number(dir, "memory.failcnt"); ignoreGone(err) != nil {
+	if e.Failures, err = p.number(dir, "memory.failcnt"); ignoreGone(err) != nil {
 		return err
 	}
-	return ignoreGone(table(dir, "memory.oom_control", func(key string, n uint64) {
-		if key == "oom_kill" {
+	return ignoreGone(p.table(dir, "memory.oom_control", func(key []byte, n uint64) {
+		if string(key) == "oom_kill" {
 			e.Kills = n
 		}
 	}))

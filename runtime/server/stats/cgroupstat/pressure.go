@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ func (r *Reader) Pressure(group string) (Pressure, error) {
 	var p Pressure
 	top := strings.Trim(group, "/") == ""
 	var errs []error
+	page := &page{}
 	for name, to := range map[string]**Stall{"cpu": &p.CPU, "memory": &p.Memory, "io": &p.IO} {
 		file := filepath.Join(r.memory.dir(group), name+".pressure")
 		switch {
@@ -26,7 +26,7 @@ func (r *Reader) Pressure(group string) (Pressure, error) {
 		case !r.memory.V2:
 			continue
 		}
-		s, err := readStall(file)
+		s, err := readStall(page, file)
 		*to = s
 		errs = append(errs, err)
 	}
@@ -37,8 +37,8 @@ func (r *Reader) Pressure(group string) (Pressure, error) {
 }
 
 // readStall returns nil if there is no such file, or the kernel was started without.
-func readStall(name string) (*Stall, error) {
-	raw, err := os.ReadFile(name)
+func readStall(p *page, name string) (*Stall, error) {
+	raw, err := p.read(name)
 	if errors.Is(err, syscall.EOPNOTSUPP) || ignoreGone(err) == nil && err != nil {
 		return nil, nil //nolint:nilnil // there is none
 	}

@@ -74,12 +74,16 @@ func newWith(hierarchies []Hierarchy, proc string) (*Reader, error) {
 // Usage reads what a group uses, "/" stands for all processes that the hierarchies see.
 // The error is an [fs.ErrNotExist] if there is no such group.
 func (r *Reader) Usage(group string) (Usage, error) {
+	return r.usage(&page{}, group)
+}
+
+func (r *Reader) usage(p *page, group string) (Usage, error) {
 	u := Usage{Time: time.Now()}
 	var errs []error
 	if r.time != nil {
-		errs = append(errs, r.readTime(group, &u))
+		errs = append(errs, r.readTime(p, group, &u))
 	}
-	errs = append(errs, r.readMemory(group, &u))
+	errs = append(errs, r.readMemory(p, group, &u))
 	if err := errors.Join(errs...); err != nil {
 		return Usage{}, fmt.Errorf("read control group %s: %w", group, err)
 	}
@@ -88,12 +92,13 @@ func (r *Reader) Usage(group string) (Usage, error) {
 
 // Detail reads all there is to know of a group.
 func (r *Reader) Detail(group string) (Detail, error) {
-	u, err := r.Usage(group)
+	p := &page{}
+	u, err := r.usage(p, group)
 	if err != nil {
 		return Detail{}, err
 	}
 	d := Detail{Usage: u, Quota: -1, MaxThreads: Unlimited}
-	errs := []error{r.readCPU(group, &d), r.readExtremes(group, &d.Extremes), r.readPids(group, &d), r.readDisks(group, &d)}
+	errs := []error{r.readCPU(p, group, &d), r.readExtremes(p, group, &d.Extremes), r.readPids(p, group, &d), r.readDisks(p, group, &d)}
 	if err := errors.Join(errs...); err != nil {
 		return Detail{}, fmt.Errorf("read control group %s: %w", group, err)
 	}

@@ -190,7 +190,7 @@ func FuzzParsers(f *testing.F) {
 		if n, err := parseNumber(raw); err == nil && n > Unlimited {
 			t.Errorf("number %d", n)
 		}
-		parseTable(raw, func(string, uint64) {})
+		parseTable(raw, func([]byte, uint64) {})
 		disks := map[[2]uint32]*Disk{}
 		parseDisksV1(raw, true, disks)
 		parseDisksV2(raw, disks)
