@@ -202,7 +202,7 @@ lint: ## golangci-lint with .golangci.yml
 	@$$(hack/tool.sh golangci-lint) run ./...
 
 .PHONY: verify
-verify: lint arm64 next apidiff vuln ## what a reviewer runs before a release
+verify: lint arm64 next apidiff govulncheck ## what a reviewer runs before a release
 	$(call say,go.mod and go.sum are tidy)
 	@go mod tidy -diff
 
@@ -243,10 +243,10 @@ apidiff: ## incompatible changes of the public API against BASE (origin/main)
 	$(call say,API changes against $(BASE))
 	@hack/apidiff.sh $(BASE)
 
-.PHONY: vuln
-vuln: ## known vulnerabilities; says so where the database can't be reached
+.PHONY: govulncheck
+govulncheck: ## known vulnerabilities in what the code calls; says so where the database can't be reached
 	$(call say,known vulnerabilities)
-	@$$(hack/tool.sh govulncheck) ./... || { [ $$? -ne 3 ] && echo "the vulnerability database can't be reached from here; nothing was checked"; }
+	@hack/govulncheck.sh $(NESTED)
 
 .PHONY: update
 update: ## newest versions of all dependencies, in every module
