@@ -23,6 +23,8 @@ func honoured() []string {
 		"logging.format",
 		"logging.verbosity",
 		"makeIPTablesUtilChains",
+		"maxOpenFiles",
+		"oomScoreAdj",
 		"protectKernelDefaults",
 		"rotateCertificates",
 	})

@@ -62,9 +62,11 @@ func thisMachine(k *kubeletconfig.KubeletConfiguration, log *slog.Logger) *machi
 		mode = machine.LeaveKernel
 	}
 	return machine.New(machine.Config{
-		FailSwapOn: *k.FailSwapOn,
-		Kernel:     mode,
-		Chains:     *k.MakeIPTablesUtilChains,
-		Log:        log,
+		FailSwapOn:   *k.FailSwapOn,
+		Kernel:       mode,
+		Chains:       *k.MakeIPTablesUtilChains,
+		OOMScoreAdj:  k.OOMScoreAdj,
+		MaxOpenFiles: uint64(k.MaxOpenFiles), //nolint:gosec // it is not negative: the configuration is valid
+		Log:          log,
 	})
 }

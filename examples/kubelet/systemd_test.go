@@ -43,7 +43,7 @@ func TestServiceTells(t *testing.T) {
 	o, err := parse([]string{
 		"--root-dir", root, "--container-runtime-endpoint=unix://" + filepath.Join(dir, "none.sock"), "--hostname-override=node-a",
 		"--enable-server=false", "--healthz-port=0", "--make-iptables-util-chains=false", "--fail-swap-on=false",
-		"--feature-gates=KubeletInUserNamespace=true",
+		"--feature-gates=KubeletInUserNamespace=true", "--max-open-files=1024", "--oom-score-adj=0",
 	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)

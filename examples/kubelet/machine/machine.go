@@ -17,6 +17,11 @@ type Config struct {
 	Kernel KernelMode
 	// Chains keeps the chains of iptables: makeIPTablesUtilChains of a kubelet.
 	Chains bool
+	// OOMScoreAdj protects this process when memory runs short, from -1000 to 1000; nil: as it
+	// is.
+	OOMScoreAdj *int32
+	// MaxOpenFiles is how many files this process may open; 0: as it is.
+	MaxOpenFiles uint64
 	// Proc is where proc is mounted; empty: /proc.
 	Proc string
 	// Kmsg is the kernel's log; empty: /dev/kmsg.
@@ -42,10 +47,14 @@ func New(cfg Config) *Machine {
 	return &Machine{cfg: cfg}
 }
 
-// Prepare sets the kernel up. The error says why a kubelet must not start: the machine
+// Prepare sets the kernel up, and what it knows of this process. The error says why a kubelet must not start: the machine
 // swaps, or its kernel settings are wrong and protected.
 func (m *Machine) Prepare() error {
-	return errors.Join(m.checkSwap(), m.tune())
+	if err := errors.Join(m.checkSwap(), m.tune()); err != nil {
+		return err
+	}
+	m.prepareProcess()
+	return nil
 }
 
 // Tell tells an event of the Node.

@@ -91,6 +91,53 @@ func TestPrepareWithoutProc(t *testing.T) {
 	}
 }
 
+// TestProcess: this process may open as many files as it should, and says to the kernel how
+// it is to be treated.
+func TestProcess(t *testing.T) {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	dir := proc(t, nil, "")
+	if err := os.MkdirAll(filepath.Join(dir, "self"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := before.Cur - 1
+	if err := New(Config{Proc: dir, OOMScoreAdj: new(int32(-999)), MaxOpenFiles: want}).Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	var after syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &after); err != nil {
+		t.Fatal(err)
+	}
+	if after.Cur != want || after.Max != before.Max {
+		t.Errorf("limits of open files are %+v, want %d of %d", after, want, before.Max)
+	}
+	score, err := os.ReadFile(filepath.Join(dir, "self", "oom_score_adj"))
+	if err != nil || string(score) != "-999" {
+		t.Errorf("score is %q, %v; want -999", score, err)
+	}
+}
+
+// TestProcessMayNot: what the kernel refuses is logged, and no reason not to start.
+func TestProcessMayNot(t *testing.T) {
+	var log bytes.Buffer
+	m := New(Config{Proc: proc(t, nil, ""), OOMScoreAdj: new(int32(-999)), MaxOpenFiles: 1 << 62, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := m.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"oom_score_adj", "raise the limit of open files"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, &log)
+		}
+	}
+}
+
 func TestParseKill(t *testing.T) {
 	tests := []struct {
 		name, line string
