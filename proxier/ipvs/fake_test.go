@@ -2,7 +2,6 @@ package ipvs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -309,5 +308,3 @@ func (r *fakeRules) remove(context.Context) error {
 }
 
 func (r *fakeRules) close() error { return nil }
-
-var errRefused = errors.New("refused")

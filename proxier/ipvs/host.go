@@ -119,7 +119,7 @@ func checkRelease(release string) error {
 		return nil
 	}
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
-		return fmt.Errorf("Linux %s is too old: %d.%d or later is needed", release, oldestMajor, oldestMinor)
+		return fmt.Errorf("kernel %s is too old: %d.%d or later is needed", release, oldestMajor, oldestMinor)
 	}
 	return nil
 }

@@ -124,8 +124,10 @@ func xorMark(mask, xor uint32) rule {
 	}
 }
 
-// setBits sets bits of the mark, and setMark all of it.
+// setBits sets bits of the mark.
 func setBits(mark uint32) rule { return xorMark(^mark, mark) }
+
+// setMark sets all of the mark.
 func setMark(mark uint32) rule {
 	return rule{&expr.Immediate{Register: reg, Data: nativeEndian(mark)}, writeMark()}
 }
