@@ -81,5 +81,5 @@ func plainPath(u *url.URL) bool {
 		return false
 	}
 	clean := path.Clean(u.Path)
-	return u.Path == clean || u.Path == clean+"/"
+	return u.Path == clean || clean != "/" && u.Path == clean+"/"
 }
