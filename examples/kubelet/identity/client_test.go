@@ -37,7 +37,7 @@ func eventually(t *testing.T, what string, check func() error) {
 		if time.Now().After(end) {
 			t.Fatalf("%s: %v", what, err)
 		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // real connections
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -35,7 +35,8 @@ func TestRequest(t *testing.T) {
 		{"nothing is known yet", nil, nil, nil},
 		{"only a name", []corev1.NodeAddress{address("Hostname", "node-a")}, nil, nil},
 		{
-			"all kinds", []corev1.NodeAddress{
+			"all kinds",
+			[]corev1.NodeAddress{
 				address("InternalIP", "10.0.0.2"), address("InternalIP", "10.0.0.1"), address("ExternalIP", "fd00::1"), address("Hostname", "node-a"),
 				address("InternalDNS", "node-a.internal"), address("ExternalDNS", "a.example.com"), address("InternalIP", "10.0.0.1"), address("Hostname", ""),
 			},

@@ -45,7 +45,7 @@ func isWebSocket(r *http.Request) bool {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		return false
 	}
-	for _, option := range strings.Split(r.Header.Get("Connection"), ",") {
+	for option := range strings.SplitSeq(r.Header.Get("Connection"), ",") {
 		if strings.EqualFold(strings.TrimSpace(option), "Upgrade") {
 			return true
 		}
@@ -79,7 +79,7 @@ func protocolToken(h http.Header) (string, error) {
 func protocols(h http.Header) []string {
 	var names []string
 	for _, line := range h.Values(protocolHeader) {
-		for _, name := range strings.Split(line, ",") {
+		for name := range strings.SplitSeq(line, ",") {
 			names = append(names, strings.TrimSpace(name))
 		}
 	}

@@ -23,7 +23,7 @@ func TestCacheIsBounded(t *testing.T) {
 				t.Errorf("answer %d is %d (%t), want %d (%t)", i, got, ok, value, kept)
 			}
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		for i := range 4 {
 			c.get(key{byte(i)})
 		}

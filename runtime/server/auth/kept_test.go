@@ -37,7 +37,7 @@ func TestTokensAreKept(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := protect(t, func(c *auth.Config) { c.TokenTTL, c.Mode, c.Access = tt.ttl, auth.AlwaysAllow, nil })
 				for i, wait := range tt.waits {
-					time.Sleep(wait)
+					<-time.After(wait)
 					f.ask("GET", "/pods", tt.token)
 					if got := f.tokens.times(); got != tt.asked[i] {
 						t.Errorf("after request %d the API server was asked %d times, want %d", i+1, got, tt.asked[i])
@@ -71,7 +71,7 @@ func TestRightsAreKept(t *testing.T) {
 					f.access.allow("alice get metrics")
 				}
 				for i, wait := range tt.waits {
-					time.Sleep(wait)
+					<-time.After(wait)
 					f.ask("GET", "/metrics/resource", "good")
 					if got := f.access.times(); got != tt.asked[i] {
 						t.Errorf("after request %d the API server was asked %d times, want %d", i+1, got, tt.asked[i])

@@ -80,7 +80,7 @@ func TestPoolIsReadAnew(t *testing.T) {
 		} {
 			log.Reset()
 			put(t, dir, map[string][]byte{"ca.crt": step.content})
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			for range 3 {
 				for _, cert := range step.trusted {
 					if !trusts(t, pool.Current(), cert) {
@@ -92,7 +92,7 @@ func TestPoolIsReadAnew(t *testing.T) {
 						t.Errorf("%s: %s is trusted", step.name, parsed(t, cert).Subject)
 					}
 				}
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 			}
 			if got := strings.Count(log.String(), step.says); got != 1 || strings.Count(log.String(), "\n") != 1 {
 				t.Errorf("%s: the log has %q %d times, want once and nothing else:\n%s", step.name, step.says, got, log.String())
@@ -150,7 +150,7 @@ func TestPairIsReadAnew(t *testing.T) {
 			{"both are the old ones", map[string][]byte{"tls.crt": firstCert}, "first"},
 		} {
 			put(t, dir, step.files)
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			if got := pair.Certificate().Leaf.DNSNames[0]; got != step.want {
 				t.Errorf("%s: the certificate is for %s, want %s", step.name, got, step.want)
 			}
@@ -158,7 +158,7 @@ func TestPairIsReadAnew(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, "tls.key")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if got := pair.Certificate().Leaf.DNSNames[0]; got != "first" {
 			t.Errorf("without the key the certificate is for %s, want first", got)
 		}
