@@ -16,7 +16,7 @@ type hosts struct{ denied string }
 
 // add defines the flags.
 func (h *hosts) add(f *pflag.FlagSet) {
-	f.StringVar(&h.denied, "deny-probe-hosts", "", "`cidr,…` networks that no host which probes and hooks name may lead to, as 169.254.0.0/16, or 0.0.0.0/0,::/0 for all but the pod itself")
+	f.StringVar(&h.denied, "deny-probe-hosts", "", "`cidr,...` networks that no host which probes and hooks name may lead to, as 169.254.0.0/16, or 0.0.0.0/0,::/0 for all but the pod itself")
 }
 
 // reachable returns what probes and hooks may connect to, nil: everything.

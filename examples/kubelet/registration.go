@@ -30,7 +30,7 @@ func (r *registration) add(f *pflag.FlagSet) {
 // addNode defines the flags about the Node.
 func (r *registration) addNode(f *pflag.FlagSet) {
 	f.StringVar(&r.nodeIP, "node-ip", "", "`address` of the node, or two of different families with a comma; default: as the machine's routes say")
-	f.StringVar(&r.labels, "node-labels", "", "`key=value,…` labels that a new Node gets")
+	f.StringVar(&r.labels, "node-labels", "", "`key=value,...` labels that a new Node gets")
 	f.StringVar(&r.cloudProvider, "cloud-provider", "", "`external` if a cloud controller initializes the Node, empty if none does")
 }
 

@@ -84,7 +84,7 @@ func sourceTwins() []twin {
 		{flag: "pod-manifest-path", field: "staticPodPath", usage: "`directory` or file of manifests"},
 		{flag: "file-check-frequency", field: "fileCheckFrequency", usage: "`time` between two looks at it, beside inotify"},
 		{flag: "manifest-url", field: "staticPodURL", usage: "`address` of more manifests"},
-		{flag: "manifest-url-header", field: "staticPodURLHeader", usage: "`name:value,…` headers of requests to it"},
+		{flag: "manifest-url-header", field: "staticPodURLHeader", usage: "`name:value,...` headers of requests to it"},
 		{flag: "http-check-frequency", field: "httpCheckFrequency", usage: "`time` between two requests to it"},
 		{flag: "sync-frequency", field: "syncFrequency", usage: "`time` after which a pod is looked at again at the latest"},
 		{flag: "runonce", field: "runOnce", usage: "refused: no kubelet has this mode any more; see run --once"},
@@ -136,7 +136,7 @@ func clientTwins() []twin {
 func nodeTwins() []twin {
 	return []twin{
 		{flag: "register-node", field: "registerNode", usage: "create the Node if it does not exist"},
-		{flag: "register-with-taints", field: "registerWithTaints", usage: "`key=value:effect,…` taints that a new Node gets"},
+		{flag: "register-with-taints", field: "registerWithTaints", usage: "`key=value:effect,...` taints that a new Node gets"},
 		{flag: "provider-id", field: "providerID", usage: "`id` of the machine at its cloud"},
 		{flag: "node-status-update-frequency", field: "nodeStatusUpdateFrequency", usage: "`time` between two looks at the node"},
 		{flag: "node-status-max-images", field: "nodeStatusMaxImages", usage: "`number` of images that the Node names; -1: all"},
@@ -172,13 +172,13 @@ func cgroupTwins() []twin {
 		{flag: "cgroups-per-qos", field: "cgroupsPerQOS", usage: "make cgroups for classes and pods"},
 		{flag: "kubelet-cgroups", field: "kubeletCgroups", usage: "`path` of the cgroup of this program"},
 		{flag: "system-cgroups", field: "systemCgroups", usage: "`path` of the cgroup for processes that have none"},
-		{flag: "kube-reserved", field: "kubeReserved", usage: "`resource=amount,…` kept from pods for Kubernetes' own programs"},
-		{flag: "system-reserved", field: "systemReserved", usage: "`resource=amount,…` kept from pods for all others"},
+		{flag: "kube-reserved", field: "kubeReserved", usage: "`resource=amount,...` kept from pods for Kubernetes' own programs"},
+		{flag: "system-reserved", field: "systemReserved", usage: "`resource=amount,...` kept from pods for all others"},
 		{flag: "reserved-cpus", field: "reservedSystemCPUs", usage: "`CPUs` kept from pods, like 0-1,4"},
 		{flag: "kube-reserved-cgroup", field: "kubeReservedCgroup", usage: "`path` of the cgroup of Kubernetes' own programs"},
 		{flag: "system-reserved-cgroup", field: "systemReservedCgroup", usage: "`path` of the cgroup of all others"},
 		{flag: "enforce-node-allocatable", field: "enforceNodeAllocatable", usage: "`levels` at which reservations are enforced, with commas"},
-		{flag: "qos-reserved", field: "qosReserved", usage: "`resource=percent,…` of requests kept from lower classes"},
+		{flag: "qos-reserved", field: "qosReserved", usage: "`resource=percent,...` of requests kept from lower classes"},
 		{flag: "cpu-cfs-quota", field: "cpuCFSQuota", usage: "hold containers to their CPU limits"},
 		{flag: "cpu-cfs-quota-period", field: "cpuCFSQuotaPeriod", usage: "`time` over which CPU limits are measured"},
 		{flag: "fail-cgroupv1", field: "failCgroupV1", usage: "do not start on a machine with cgroup version 1"},
@@ -190,23 +190,23 @@ func cgroupTwins() []twin {
 func alignmentTwins() []twin {
 	return []twin{
 		{flag: "cpu-manager-policy", field: "cpuManagerPolicy", usage: "`policy` none or static", values: []string{"none", "static"}},
-		{flag: "cpu-manager-policy-options", field: "cpuManagerPolicyOptions", usage: "`option=value,…` for it"},
+		{flag: "cpu-manager-policy-options", field: "cpuManagerPolicyOptions", usage: "`option=value,...` for it"},
 		{flag: "cpu-manager-reconcile-period", field: "cpuManagerReconcilePeriod", usage: "`time` between two looks at the CPUs of containers"},
 		{flag: "memory-manager-policy", field: "memoryManagerPolicy", usage: "`policy` None or Static", values: []string{"None", "Static"}},
-		{flag: "reserved-memory", field: "reservedMemory", usage: "`node:type=amount,…` kept from pods on a NUMA node; may be given for each"},
+		{flag: "reserved-memory", field: "reservedMemory", usage: "`node:type=amount,...` kept from pods on a NUMA node; may be given for each"},
 		{flag: "topology-manager-policy", field: "topologyManagerPolicy", usage: "`policy` none, best-effort, restricted or single-numa-node", values: []string{"none", "best-effort", "restricted", "single-numa-node"}},
-		{flag: "topology-manager-policy-options", field: "topologyManagerPolicyOptions", usage: "`option=value,…` for it"},
+		{flag: "topology-manager-policy-options", field: "topologyManagerPolicyOptions", usage: "`option=value,...` for it"},
 		{flag: "topology-manager-scope", field: "topologyManagerScope", usage: "what is aligned as a whole: `scope` container or pod", values: []string{"container", "pod"}},
 	}
 }
 
 func evictionTwins() []twin {
 	return []twin{
-		{flag: "eviction-hard", field: "evictionHard", usage: "`signal<amount,…` at which pods are evicted at once"},
-		{flag: "eviction-soft", field: "evictionSoft", usage: "`signal<amount,…` at which they are evicted after a time"},
-		{flag: "eviction-soft-grace-period", field: "evictionSoftGracePeriod", usage: "`signal=time,…` for which a soft threshold has to be crossed"},
+		{flag: "eviction-hard", field: "evictionHard", usage: "`signal<amount,...` at which pods are evicted at once"},
+		{flag: "eviction-soft", field: "evictionSoft", usage: "`signal<amount,...` at which they are evicted after a time"},
+		{flag: "eviction-soft-grace-period", field: "evictionSoftGracePeriod", usage: "`signal=time,...` for which a soft threshold has to be crossed"},
 		{flag: "eviction-max-pod-grace-period", field: "evictionMaxPodGracePeriod", usage: "`seconds` that a pod has to end then, at most"},
-		{flag: "eviction-minimum-reclaim", field: "evictionMinimumReclaim", usage: "`signal=amount,…` to win back beyond the threshold"},
+		{flag: "eviction-minimum-reclaim", field: "evictionMinimumReclaim", usage: "`signal=amount,...` to win back beyond the threshold"},
 		{flag: "eviction-pressure-transition-period", field: "evictionPressureTransitionPeriod", usage: "`time` for which a pressure is told after it has gone"},
 		{flag: "kernel-memcg-notification", field: "kernelMemcgNotification", usage: "have the kernel tell when memory runs short"},
 		{flag: "local-storage-capacity-isolation", field: "localStorageCapacityIsolation", usage: "hold pods to their limits of local storage"},
@@ -225,7 +225,7 @@ func hostTwins() []twin {
 		{flag: "enable-controller-attach-detach", field: "enableControllerAttachDetach", usage: "leave attaching of volumes to the cluster"},
 		{flag: "volume-plugin-dir", field: "volumePluginDir", usage: "`directory` of flexvolume plugins"},
 		{flag: "volume-stats-agg-period", field: "volumeStatsAggPeriod", usage: "`time` between two measurements of volumes"},
-		{flag: "feature-gates", field: "featureGates", usage: "`gate=true,…` features to switch; those that have no effect are reported"},
+		{flag: "feature-gates", field: "featureGates", usage: "`gate=true,...` features to switch; those that have no effect are reported"},
 	}
 }
 
@@ -233,7 +233,7 @@ func logTwins() []twin {
 	return []twin{
 		{flag: "logging-format", field: "logging.format", usage: "`format` of the log, text or json; --log-format wins", values: []string{"text", "json"}},
 		{flag: "log-flush-frequency", field: "logging.flushFrequency", usage: "`time` after which the log is flushed"},
-		{flag: "vmodule", field: "logging.vmodule", usage: "`pattern=level,…` of single files"},
+		{flag: "vmodule", field: "logging.vmodule", usage: "`pattern=level,...` of single files"},
 		{flag: "log-text-split-stream", field: "logging.options.text.splitStream", usage: "write errors and the rest apart"},
 		{flag: "log-text-info-buffer-size", field: "logging.options.text.infoBufferSize", usage: "`size` of the buffer for that"},
 		{flag: "log-json-split-stream", field: "logging.options.json.splitStream", usage: "write errors and the rest apart"},

@@ -43,8 +43,13 @@ func (v *twinValue) Set(s string) error {
 // String returns the value that was set last, or the default.
 func (v *twinValue) String() string { return v.shown }
 
-// Type names the value in the help.
-func (v *twinValue) Type() string { return "value" }
+// Type names the value in the help; that of a switch needs no name.
+func (v *twinValue) Type() string {
+	if v.isBool() {
+		return "bool"
+	}
+	return "value"
+}
 
 func (v *twinValue) isBool() bool { return v.kind.Kind() == reflect.Bool }
 
