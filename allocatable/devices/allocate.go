@@ -106,26 +106,30 @@ func (m *Manager) requestLocked(r topology.Request, resource string, count int, 
 	}
 }
 
-// reusableLocked returns the devices of a resource that init containers of the pod have
-// and nobody beside the container needs: init containers have ended when it runs, but
-// sidecars go on, and so do other regular containers.
+// reusableLocked returns the devices of a resource that init containers before the
+// container have and nobody beside it needs: init containers have ended when it runs,
+// but sidecars go on, and so do other regular containers.
 func (m *Manager) reusableLocked(r topology.Request, resource string) []string {
 	var free, kept []string
-	collect := func(containers []corev1.Container, ends func(*corev1.Container) bool) {
-		for i := range containers {
-			c := &containers[i]
-			s := m.book.get(owner{r.Pod.UID, c.Name, resource})
-			switch {
-			case s == nil || c.Name == r.Container.Name:
-			case ends(c):
-				free = append(free, s.ids()...)
-			default:
-				kept = append(kept, s.ids()...)
-			}
+	ended := true // as seen from the container
+	for i := range r.Pod.Spec.InitContainers {
+		c := &r.Pod.Spec.InitContainers[i]
+		s := m.book.get(owner{r.Pod.UID, c.Name, resource})
+		switch {
+		case c.Name == r.Container.Name:
+			ended = false
+		case s == nil:
+		case isSidecar(c):
+			kept = append(kept, s.ids()...)
+		case ended:
+			free = append(free, s.ids()...)
 		}
 	}
-	collect(r.Pod.Spec.InitContainers, func(c *corev1.Container) bool { return !isSidecar(c) })
-	collect(r.Pod.Spec.Containers, func(*corev1.Container) bool { return false })
+	for i := range r.Pod.Spec.Containers {
+		if s := m.book.get(owner{r.Pod.UID, r.Pod.Spec.Containers[i].Name, resource}); s != nil {
+			kept = append(kept, s.ids()...)
+		}
+	}
 	slices.Sort(free)
 	return slices.DeleteFunc(slices.Compact(free), func(id string) bool { return slices.Contains(kept, id) })
 }

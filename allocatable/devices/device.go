@@ -23,7 +23,7 @@ type Device struct {
 const withoutNode = -1
 
 // listedDevices turns a list of the API into devices by their IDs. Of two with the same
-// ID the last counts.
+// ID the last counts; those without are left out.
 func listedDevices(list []*deviceapi.Device) map[string]Device {
 	out := make(map[string]Device, len(list))
 	for _, d := range list {
@@ -33,7 +33,9 @@ func listedDevices(list []*deviceapi.Device) map[string]Device {
 		}
 		slices.Sort(device.Nodes)
 		device.Nodes = slices.Compact(device.Nodes)
-		out[device.ID] = device
+		if device.ID != "" {
+			out[device.ID] = device
+		}
 	}
 	return out
 }

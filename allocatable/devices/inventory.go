@@ -59,15 +59,18 @@ func (inv inventory) arrived(p *plugin) (replaced []*plugin) {
 }
 
 // listed takes the devices of a plugin. It returns those whose health has changed, or
-// that have come or gone, and false if another plugin is in charge.
-func (inv inventory) listed(p *plugin, devices map[string]Device) (changed map[string]bool, charge bool) {
+// that have come or gone, and whether anything is different for others: not if another
+// plugin is in charge, nor if it lists the same again.
+func (inv inventory) listed(p *plugin, devices map[string]Device) (changed map[string]bool, news bool) {
 	p.list = devices
 	o := inv[p.resource]
 	if o == nil || o.inCharge() != p {
 		return nil, false
 	}
+	news = !o.current || !o.seen
 	o.seen = true
-	return o.replace(devices), true
+	changed = o.replace(devices)
+	return changed, news || len(changed) > 0
 }
 
 // replace takes other devices and returns those that differ.

@@ -394,3 +394,40 @@ func TestPluginThatGoesBeforeItIsAsked(t *testing.T) {
 		w.wantErr(w.Prepare(w.Context(), pod), false, "device plugin of example.com/gpu has gone")
 	})
 }
+
+// TestSameListAgain tells nobody and writes nothing, also of a plugin that lists each second
+// and one that lists nonsense.
+func TestSameListAgain(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		p, _ := w.plug(devicestest.Config{}, "a", "b")
+		w.mustAdmit(newPod("pod", "app=1"))
+		pass(time.Second)
+		w.told()
+		saves := w.file.saves
+		for range 10 {
+			p.List(append(listing("a", "b", "b"), &deviceapi.Device{Health: deviceapi.Healthy})...)
+			pass(time.Second)
+		}
+		w.want("allocatable", w.counts(gpu), "2/2")
+		if told := w.told(); len(told) > 0 || w.file.saves != saves {
+			t.Errorf("pods %v were told of, and the checkpoint was written %d times, want nothing", told, w.file.saves-saves)
+		}
+	})
+}
+
+// TestSidecarTakesNothingOfLaterContainers allocates in another order than containers
+// start, as after the loss of the checkpoint.
+func TestSidecarTakesNothingOfLaterContainers(t *testing.T) {
+	bubble(t, Config{}, func(w *world) {
+		w.plug(devicestest.Config{}, "a", "b")
+		pod := newPod("pod", "s:side=1", "i:init=1", "app=1")
+		for _, i := range []int{1, 0} {
+			r := topology.Request{Pod: pod, Container: &pod.Spec.InitContainers[i]}
+			if err := w.Allocate(w.Context(), r, topology.Hint{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.mustAdmit(pod)
+		w.want("devices", w.has(pod, "init")+" "+w.has(pod, "side")+" "+w.has(pod, "app"), "a b a")
+	})
+}

@@ -78,12 +78,12 @@ func (m *Manager) register(ctx context.Context, resource, socket string) error {
 // listed takes the devices of a plugin.
 func (m *Manager) listed(p *plugin, devices map[string]Device) {
 	m.mu.Lock()
-	changed, charge := m.offers.listed(p, devices)
+	changed, news := m.offers.listed(p, devices)
 	pods := affected(m.book, p.resource, changed)
-	m.unsaved = m.unsaved || charge
+	m.unsaved = m.unsaved || news
 	healthy := m.offers[p.resource].healthy()
 	m.mu.Unlock()
-	if !charge {
+	if !news {
 		return
 	}
 	m.log.Info("devices are listed", "resource", p.resource, "devices", len(devices), "healthy", healthy)

@@ -23,6 +23,7 @@ import (
 	"github.com/nodekit-go/nodekit/internal/pluginwatch"
 	"github.com/nodekit-go/nodekit/podworker/admission"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
+	"github.com/nodekit-go/nodekit/runtime"
 )
 
 // DevicePlugins says how the devices of the machine are handed out. The zero value is as in
@@ -86,10 +87,8 @@ func (d *deviceDesk) remember(a *agent) {
 	}
 	ran := map[string]bool{}
 	for uid, p := range a.snapshot.Load().Pods {
-		for _, c := range p.Containers {
-			if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-				ran[string(uid)+"/"+c.GetMetadata().GetName()] = true
-			}
+		for _, name := range runningContainers(p) {
+			ran[string(uid)+"/"+name] = true
 		}
 	}
 	d.ran.Store(&ran)
@@ -306,8 +305,22 @@ func (a *agent) retainDevices() {
 	if a.devices == nil || !a.catalog.ready() {
 		return
 	}
+	snap := a.snapshot.Load()
 	a.devices.Retain(func(uid types.UID) bool {
 		s, known := a.pool.State(uid)
-		return a.runs(uid) || (a.catalog.wants(uid) || known) && !s.Done()
+		return (a.catalog.wants(uid) || known) && !s.Done() || len(runningContainers(snap.Pods[uid])) > 0
 	})
+}
+
+// runningContainers returns the names of the containers of a pod that run.
+func runningContainers(p *runtime.Pod) []string {
+	var names []string
+	if p != nil {
+		for _, c := range p.Containers {
+			if c.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+				names = append(names, c.GetMetadata().GetName())
+			}
+		}
+	}
+	return names
 }

@@ -19,7 +19,8 @@
 // made; node-state.json, what it took over from others; pod-status/, what it told of
 // pods last and nobody else knows; kubelet.lock, held while it runs; kubelet.sock,
 // its local API for root; terminal-statuses/, how pods ended that the API server does not
-// know yet; image_manager/, who pulled what; and the data of pods.
+// know yet; image_manager/, who pulled what; device-plugins/ and pod-resources/, the sockets
+// of device plugins and of those who ask who has which devices; and the data of pods.
 //
 // A Node is run once, by one goroutine. It needs to be root: for the runtime's
 // socket, the root directory and the cgroups.
