@@ -232,7 +232,6 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		Cgroups:     n.cfg.Cgroups,
 		Limits:      n.cfg.Limits,
 		Parts:       podsync.Parts{Reach: n.cfg.Probes.Reach},
-		Parts:       podsync.Parts{Reach: n.cfg.Probes.Reach},
 		Log:         n.log,
 	}
 	if limit := k.CrashLoopBackOff.MaxContainerRestartPeriod; limit != nil {
