@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -361,7 +362,10 @@ func (w *world) updateResources(req *runtimeapi.UpdateContainerResourcesRequest)
 	if c.config.Linux == nil {
 		c.config.Linux = &runtimeapi.LinuxContainerConfig{}
 	}
-	c.config.Linux.Resources = clone(req.GetLinux())
+	if c.config.Linux.Resources == nil {
+		c.config.Linux.Resources = &runtimeapi.LinuxContainerResources{}
+	}
+	proto.Merge(c.config.Linux.Resources, req.GetLinux()) // what is 0 or empty stays as it is
 	return nil
 }
 
