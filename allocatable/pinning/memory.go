@@ -46,7 +46,7 @@ type Memory struct {
 var _ topology.Provider = (*Memory)(nil)
 
 // NewMemory returns Memory with what the file says. One that was written under another
-// policy or for another machine is an error.
+// policy, or for a machine on which containers had more memory than there is, is an error.
 func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	m := &Memory{cfg: cfg, log: cfg.Log}
 	if m.log == nil {
@@ -78,14 +78,14 @@ func (m *Memory) restore() error {
 		return errors.New("the static policy needs memory that is reserved; set reservedMemory")
 	}
 	if known != nil && len(known.nodes)+len(known.given) > 0 {
-		err := m.state.replay(known.given)
-		if err == nil {
-			err = known.sameMachine(&m.state)
-		}
-		if err != nil {
+		if err := m.state.replay(known.given); err != nil {
 			return useless(m.cfg.File, err)
 		}
-		m.state = *known
+		if err := known.sameMachine(&m.state); err != nil {
+			m.log.Warn("the memory of the machine has changed; all containers keep theirs", "err", err)
+		} else {
+			m.state = *known
+		}
 	}
 	return m.store()
 }

@@ -138,7 +138,7 @@ func (s *memoryState) give(pod *corev1.Pod, container string, n topology.Nodes, 
 	for _, name := range ask.names() {
 		size := ask[name]
 		blocks = append(blocks, Block{Nodes: n, Type: name, Size: size})
-		s.reserve(n, name, size-s.reuse(pod, container, blocks[len(blocks)-1]))
+		_ = s.reserve(n, name, size-s.reuse(pod, container, blocks[len(blocks)-1])) // there is enough
 	}
 	if s.given[pod.UID] == nil {
 		s.given[pod.UID] = map[string][]Block{}

@@ -84,8 +84,9 @@ func (s *memoryState) all() topology.Nodes {
 	return n
 }
 
-// reserve takes memory from nodes, from the first ones as far as it is there.
-func (s *memoryState) reserve(nodes topology.Nodes, name corev1.ResourceName, size uint64) {
+// reserve takes memory from nodes, from the first ones as far as it is there, and returns
+// how much is missing.
+func (s *memoryState) reserve(nodes topology.Nodes, name corev1.ResourceName, size uint64) (missing uint64) {
 	for id := range nodes.All() {
 		n := s.nodes[id]
 		n.assignments++
@@ -96,6 +97,7 @@ func (s *memoryState) reserve(nodes topology.Nodes, name corev1.ResourceName, si
 		t.Reserved += take
 		size -= take
 	}
+	return size
 }
 
 // release gives back the blocks of a container.
@@ -181,7 +183,9 @@ func (s *memoryState) replay(given map[types.UID]map[string][]Block) error {
 						return fmt.Errorf("container %s of pod %s has %s, which NUMA node %d has not", name, uid, b.Type, id)
 					}
 				}
-				s.reserve(b.Nodes, b.Type, b.Size)
+				if missing := s.reserve(b.Nodes, b.Type, b.Size); missing > 0 {
+					return fmt.Errorf("container %s of pod %s has %d bytes of %s on NUMA nodes %s, of which %d are not there", name, uid, b.Size, b.Type, b.Nodes, missing)
+				}
 			}
 		}
 	}
