@@ -111,6 +111,9 @@ func Honoured() []string {
 		"tlsCurvePreferences",
 		"tlsMinVersion",
 		"tlsPrivateKeyFile",
+		"topologyManagerPolicy",
+		"topologyManagerPolicyOptions",
+		"topologyManagerScope",
 		"userNamespaces",
 	}
 }
