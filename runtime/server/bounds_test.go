@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -169,7 +170,7 @@ func TestAThousandIdleStreams(t *testing.T) {
 	const streams = 1000
 	files(t, 4*streams+200)
 	n := newNode(t, runtimetest.Config{})
-	at := shells(t)
+	at := shells(t, httptest.NewServer)
 	a := n.serve(t, full(t), func(c *server.Config) { c.Containers.Streams = elsewhere{at: at} })
 	var conns []*websocket.Conn
 	for i := range streams {
@@ -191,10 +192,10 @@ func TestAThousandIdleStreams(t *testing.T) {
 }
 
 // shells is a runtime's streaming server that sends back what it gets.
-func shells(tb testing.TB) *url.URL {
+func shells(tb testing.TB, start func(http.Handler) *httptest.Server) *url.URL {
 	tb.Helper()
 	up := websocket.Upgrader{Subprotocols: []string{"v4.channel.k8s.io"}, CheckOrigin: func(*http.Request) bool { return true }}
-	return upgrades(tb, func(w http.ResponseWriter, r *http.Request) {
+	return upgrades(tb, start, func(w http.ResponseWriter, r *http.Request) {
 		c, err := up.Upgrade(w, r, nil)
 		if err != nil {
 			return
@@ -207,6 +208,55 @@ func shells(tb testing.TB) *url.URL {
 			}
 		}
 	})
+}
+
+func TestRuntimeThatServesStreamsWithTLS(t *testing.T) {
+	n := newNode(t, runtimetest.Config{})
+	at := shells(t, httptest.NewTLSServer)
+	a := n.serve(t, func(c *server.Config) { c.Containers.Streams = elsewhere{at: at} })
+	c, _, err := a.dialWebSocket("/exec/default/web/app?output=1&input=1", "v4.channel.k8s.io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell(t, c, 0, "hello")
+	if _, m, err := c.ReadMessage(); err != nil || string(m) != "\x00hello" {
+		t.Errorf("the stream says %q, %v", m, err)
+	}
+}
+
+// Who speaks HTTP/2 gets all but streams, for which clients ask for a connection of HTTP/1.1.
+func TestHTTP2(t *testing.T) {
+	n := newNode(t, runtimetest.Config{Exec: echo})
+	cri, err := server.NewCRI(n.client, server.CRIConfig{LogRoot: n.root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.write(t, 0, 2)
+	cfg := server.Config{Protect: server.Open, Pods: pods{n.pod}, Containers: cri.Containers()}
+	for _, tt := range []struct {
+		protocols []string
+		want      string
+	}{{[]string{"h2", "http/1.1"}, "HTTP/2.0"}, {[]string{"http/1.1"}, "HTTP/1.1"}, {nil, "HTTP/1.1"}} {
+		t.Run(tt.want, func(t *testing.T) {
+			a := serve(t, cfg, tt.protocols...)
+			a.client.Transport = &http.Transport{TLSClientConfig: insecure(), ForceAttemptHTTP2: true}
+			resp, body := a.do(http.MethodGet, "/containerLogs/default/web/app", nil)
+			if resp.Proto != tt.want || body != "line 1\nline 2\n" {
+				t.Errorf("log came by %s: %q, want %s", resp.Proto, body, tt.want)
+			}
+			if resp, body := a.do(http.MethodGet, "/exec/default/web/app?output=1", nil); resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("exec without upgrade is %s %q", resp.Status, body)
+			}
+			c, _, err := a.dialWebSocket(execPath, "v5.channel.k8s.io")
+			if err != nil {
+				t.Fatal(err)
+			}
+			tell(t, c, 255, "\x00")
+			if got := hear(t, c); !has(got[1], "got 0 bytes") {
+				t.Errorf("a command over the same port said %q", got)
+			}
+		})
+	}
 }
 
 func TestStreamsEndWhenNothingMoves(t *testing.T) {

@@ -74,8 +74,9 @@ type api struct {
 	client *http.Client
 }
 
-// serve starts a server; it ends with the test, all its streams with it.
-func serve(tb testing.TB, cfg server.Config) *api {
+// serve starts a server; it ends with the test, all its streams with it. protocols are those
+// that it offers.
+func serve(tb testing.TB, cfg server.Config, protocols ...string) *api {
 	tb.Helper()
 	s, err := server.New(cfg)
 	if err != nil {
@@ -88,7 +89,9 @@ func serve(tb testing.TB, cfg server.Config) *api {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- s.ServeTLS(ctx, l, &tls.Config{Certificates: []tls.Certificate{certificate(tb)}}) }()
+	go func() {
+		ended <- s.ServeTLS(ctx, l, &tls.Config{Certificates: []tls.Certificate{certificate(tb)}, NextProtos: protocols})
+	}()
 	a := &api{tb: tb, host: l.Addr().String(), client: &http.Client{Transport: &http.Transport{TLSClientConfig: insecure()}}}
 	tb.Cleanup(func() {
 		stop()
@@ -302,10 +305,10 @@ func records(tb testing.TB, see func(*http.Request)) *url.URL {
 }
 
 // upgrades is a server whose connections are taken over.
-func upgrades(tb testing.TB, h http.HandlerFunc) *url.URL {
+func upgrades(tb testing.TB, start func(http.Handler) *httptest.Server, h http.HandlerFunc) *url.URL {
 	tb.Helper()
 	var wg sync.WaitGroup
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		wg.Add(1)
 		defer wg.Done()
 		h(w, r)
