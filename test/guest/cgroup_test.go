@@ -22,12 +22,12 @@ func TestInGuestPodHasItsLimitsOnCgroupV2(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	const parent = "/kubepods/podguest"
-	sandbox := startSandbox(ctx, t, client, parent)
-	id := startContainer(ctx, t, client, sandbox, &runtimeapi.LinuxContainerResources{
+	sandbox := startSandbox(ctx, t, client.Client, parent)
+	id := startContainer(ctx, t, client.Client, sandbox, &runtimeapi.LinuxContainerResources{
 		MemoryLimitInBytes: 64 << 20, CpuQuota: 20000, CpuPeriod: 100000,
 		Unified: map[string]string{"pids.max": "77"},
 	})
-	group := groupOf(ctx, t, client, id)
+	group := groupOf(ctx, t, client.Client, id)
 	if !strings.HasPrefix(group, parent+"/") {
 		t.Errorf("control group = %s, want one below %s", group, parent)
 	}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,29 +14,22 @@ import (
 	"github.com/nodekit-go/nodekit/test/testnode"
 )
 
-// TestMain lets this binary be the only program of an image, too: as the first
-// process of a container it waits for the signal to end.
-func TestMain(m *testing.M) {
-	if os.Getpid() == 1 {
-		ended := make(chan os.Signal, 1)
-		signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
-		<-ended
-		return
-	}
-	os.Exit(m.Run())
-}
-
 // patience is for the slowest engine on a busy machine.
 const patience = 3 * time.Minute
 
 // startContainerd starts the guest's containerd, with one image, and connects to it.
-// The programs come from the host: vm -file containerd,containerd-shim-runc-v2,ctr,runc.
-func startContainerd(t *testing.T) *runtime.Client {
+// The programs come from the host: vm -file containerd,containerd-shim-runc-v2,ctr,runc,/hog=PATH.
+func startContainerd(t *testing.T) *guestRuntime {
 	t.Helper()
 	if os.Getenv("NODEKIT_VM") == "" {
 		t.Skip("this is no guest")
 	}
-	dir := t.TempDir()
+	return startContainerdIn(t, t.TempDir())
+}
+
+// startContainerdIn is startContainerd with its data in a directory.
+func startContainerdIn(t *testing.T, dir string) *guestRuntime {
+	t.Helper()
 	socket := filepath.Join(dir, "containerd.sock")
 	config := fmt.Sprintf(`version = 2
 root = "%[1]s/root"
@@ -67,19 +58,9 @@ state = "%[1]s/state"
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	archive := filepath.Join(dir, "image.tar")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := testnode.ArchiveProgram(archive, testnode.PauseRef, self); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
-	if err != nil {
-		t.Fatalf("import the image: %v: %s", err, out)
-	}
-	return client
+	c := &guestRuntime{Client: client, socket: socket}
+	importImage(t, c, testnode.PauseRef, hog)
+	return c
 }
 
 // run starts a program, which ends with the test; what it said is told when the test

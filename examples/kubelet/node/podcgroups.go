@@ -93,7 +93,7 @@ func (a *agent) weigh(ctx context.Context) {
 	if a.cgroups == nil || a.cgroups.guest {
 		return
 	}
-	if err := a.cgroups.SetActive(ctx, a.admissions.active()); err != nil {
+	if err := a.cgroups.SetActive(ctx, a.admissions.active()); err != nil && ctx.Err() == nil {
 		a.log.Warn("weights of the cgroups of pods were not set", "err", err)
 	}
 }
