@@ -195,3 +195,20 @@ func TestUIDsThatLeadElsewhere(t *testing.T) {
 		t.Error("RemovePod removed a stranger")
 	}
 }
+
+// TestPodWithCPUsOfItsOwnHasNoQuota: it has all the time there is on them.
+func TestPodWithCPUsOfItsOwnHasNoQuota(t *testing.T) {
+	m := fakeV2(t, "kubepods", "kubepods/podu1")
+	pinned := true
+	tree := newTree(t, cgroups.Config{Mounts: []cgroups.Mount{m}, Pinned: func(*corev1.Pod) bool { return pinned }})
+	pod := newPod("u1", corev1.PodQOSGuaranteed, amounts("cpu", "2", "memory", "64Mi"), amounts("cpu", "2", "memory", "64Mi"))
+	for _, want := range []string{"max 100000", "200000 100000"} {
+		if err := tree.EnsurePod(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if got := files(t, m.Path)["kubepods/podu1/cpu.max"]; got != want {
+			t.Errorf("with CPUs of its own %v, the quota is %q, want %q", pinned, got, want)
+		}
+		pinned = false
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable"
 )
@@ -166,5 +167,46 @@ func TestCheckCPUs(t *testing.T) {
 	}
 	if err := CheckCPUs(cfg, []int{0, 1, 2, 3}); err == nil || !strings.Contains(err.Error(), "no CPU 4") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestMemoryByNode(t *testing.T) {
+	entry := func(node int32, name corev1.ResourceName, amount string) kubeletv1beta1.MemoryReservation {
+		return kubeletv1beta1.MemoryReservation{NumaNode: node, Limits: corev1.ResourceList{name: resource.MustParse(amount)}}
+	}
+	tests := []struct {
+		name     string
+		reserved []kubeletv1beta1.MemoryReservation
+		want     map[int]map[corev1.ResourceName]uint64
+		err      string
+	}{
+		{
+			name: "two nodes", reserved: []kubeletv1beta1.MemoryReservation{entry(0, "memory", "100Mi"), entry(1, "memory", "156Mi")},
+			want: map[int]map[corev1.ResourceName]uint64{0: {"memory": 100 << 20}, 1: {"memory": 156 << 20}},
+		},
+		{name: "nothing", err: `reservedMemory: the total amount "0" of type "memory" is not equal to the value "256Mi" that is reserved of the node; change one of them`},
+		{
+			name: "huge pages", reserved: []kubeletv1beta1.MemoryReservation{entry(0, "memory", "256Mi"), entry(0, "hugepages-2Mi", "4Mi")},
+			err: `reservedMemory: the total amount "4Mi" of type "hugepages-2Mi" is not equal to the value "0" that is reserved of the node; change one of them`,
+		},
+		{
+			name: "negative", reserved: []kubeletv1beta1.MemoryReservation{entry(1, "memory", "-1")},
+			err: "reservedMemory: memory of NUMA node 1 is -1, must not be negative",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := MemoryByNode(tt.reserved, resource.MustParse("256Mi"))
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			if text != tt.err {
+				t.Fatalf("error %q, want %q", text, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("reserved (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

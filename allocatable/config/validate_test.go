@@ -62,6 +62,11 @@ func TestValidateNamesTheField(t *testing.T) {
 		}},
 		{"cgroupsPerQOS: false", []string{`enforceNodeAllocatable: needs cgroupsPerQOS; write ["none"] to enforce nothing`}},
 		{"cgroupsPerQOS: false\nenforceNodeAllocatable: [none]", nil},
+		{"cpuManagerReconcilePeriod: -1s\ncpuManagerPolicyOptions: {full-pcpus-only: 'yes'}\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: '4'}", []string{
+			"cpuManagerReconcilePeriod: is -1s, must be positive",
+			`cpuManagerPolicyOptions: CPU manager policy option full-pcpus-only is "yes": want true or false`,
+			`topologyManagerPolicyOptions: topology manager policy option max-allowable-numa-nodes is "4": want at least 8`,
+		}},
 		{"cpuCFSQuotaPeriod: 2s\ncpuManagerPolicy: dynamic\ntopologyManagerPolicy: strict\ntopologyManagerScope: node", []string{
 			"cpuCFSQuotaPeriod: is 2s, must be between 1ms and 1s", `cpuManagerPolicy: is "dynamic", must be one of none, static`,
 			`topologyManagerPolicy: is "strict", must be one of none, best-effort, restricted, single-numa-node`, `topologyManagerScope: is "node", must be one of container, pod`,
