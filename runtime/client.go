@@ -158,11 +158,11 @@ func newClient(endpoint string, cfg Config) (*Client, error) {
 }
 
 // traced are the options by which calls are traced.
-func (c Config) traced() []grpc.DialOption {
-	if c.Trace == nil {
+func (cfg Config) traced() []grpc.DialOption {
+	if cfg.Trace == nil {
 		return nil
 	}
-	return []grpc.DialOption{grpc.WithStatsHandler(c.Trace)}
+	return []grpc.DialOption{grpc.WithStatsHandler(cfg.Trace)}
 }
 
 // observe makes a call and tells of it.

@@ -46,6 +46,7 @@ func TestClusterKnowsWhatIsUsed(t *testing.T) {
 
 // summary waits for the second reading, which has rates.
 func summary(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
 	eventually(t, "a summary of the pod with rates", func(ctx context.Context) error {
 		raw, err := node(ctx, c, "stats/summary")
 		if err != nil {
@@ -100,6 +101,7 @@ func judge(s *statsapi.Summary) error {
 
 // metrics looks for what dashboards show.
 func metrics(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
 	for page, want := range map[string][]string{
 		"metrics": {
 			`kubelet_started_pods_total `, `kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} `, "kubelet_node_startup_duration_seconds ",
@@ -131,6 +133,7 @@ func metrics(t *testing.T, c *cluster.Cluster) {
 
 // top has metrics-server read the kubelet, and kubectl read metrics-server.
 func top(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
 	eventually(t, "kubectl top shows the node and the pod", func(ctx context.Context) error {
 		nodes, err := c.Kubectl(ctx, "", "top", "nodes", "--no-headers")
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/probes"

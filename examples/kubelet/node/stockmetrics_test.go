@@ -137,7 +137,7 @@ func described(t *testing.T, page string, r *prometheus.Registry, out map[string
 			continue
 		}
 		var labels []string
-		for _, pair := range strings.Split(m[2], ",") {
+		for pair := range strings.SplitSeq(m[2], ",") {
 			if name, _, ok := strings.Cut(pair, "="); ok {
 				labels = append(labels, name)
 			}

@@ -203,8 +203,18 @@ func sizeBucket(size uint64) string {
 		above uint64
 		label string
 	}{
-		{100 * gb, "GT100GB"}, {60 * gb, "60GB-100GB"}, {40 * gb, "40GB-60GB"}, {30 * gb, "30GB-40GB"}, {20 * gb, "20GB-30GB"}, {10 * gb, "10GB-20GB"},
-		{5 * gb, "5GB-10GB"}, {gb, "1GB-5GB"}, {500 * mb, "500MB-1GB"}, {100 * mb, "100MB-500MB"}, {10 * mb, "10MB-100MB"}, {0, "0-10MB"},
+		{100 * gb, "GT100GB"},
+		{60 * gb, "60GB-100GB"},
+		{40 * gb, "40GB-60GB"},
+		{30 * gb, "30GB-40GB"},
+		{20 * gb, "20GB-30GB"},
+		{10 * gb, "10GB-20GB"},
+		{5 * gb, "5GB-10GB"},
+		{gb, "1GB-5GB"},
+		{500 * mb, "500MB-1GB"},
+		{100 * mb, "100MB-500MB"},
+		{10 * mb, "10MB-100MB"},
+		{0, "0-10MB"},
 	}
 	for _, b := range buckets {
 		if size > b.above {

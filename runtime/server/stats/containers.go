@@ -54,7 +54,7 @@ func containerLabels(more ...string) []string {
 // serve it on /metrics/cadvisor: usage, limits, throttling, disks, network, pressure and what
 // the machine has.
 func (c *Collector) Containers(ctx context.Context) []Family {
-	c.askRuntime()
+	c.askRuntime() //nolint:contextcheck // the question may outlive the request
 	r := c.take(ctx)
 	t := newContainerTable()
 	failed := 1.0

@@ -45,7 +45,7 @@ func takenBy(dir, name string) (taken, error) {
 	if err != nil {
 		return taken{}, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	f, err := root.Open(name)
 	if err != nil {
 		return taken{}, err

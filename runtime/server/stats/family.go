@@ -170,7 +170,7 @@ func (c *Collector) Claims(ctx context.Context) []Family {
 	defer cancel()
 	seen := map[statsapi.PVCReference]bool{}
 	pods := c.cfg.Pods()
-	volumes := c.askVolumes(pods, func(p *Pod) bool { return p.HasClaims })
+	volumes := c.askVolumes(pods, func(p *Pod) bool { return p.HasClaims }) //nolint:contextcheck // the question may outlive the request
 	for i := range pods {
 		s := volumes[pods[i].UID]
 		if s == nil || !pods[i].HasClaims {

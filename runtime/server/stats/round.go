@@ -176,7 +176,7 @@ func (r *round) add(now *reading, last *round, name string) *reading {
 
 // readFromRuntime fills in the containers whose groups are not there.
 func (c *Collector) readFromRuntime(ctx context.Context, r, last *round) {
-	c.askRuntime()
+	c.askRuntime() //nolint:contextcheck // the question may outlive the request
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Ages.Patience)
 	defer cancel()
 	told, _ := c.runtime.get(ctx)

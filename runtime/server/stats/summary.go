@@ -159,15 +159,15 @@ func psiOf(s *cgroupstat.Stall) *statsapi.PSIStats {
 
 // Summary tells all that is known of the node and its pods.
 func (c *Collector) Summary(ctx context.Context) *statsapi.Summary {
-	c.askRuntime()
-	c.askImages()
-	c.askDisks()
+	c.askRuntime() //nolint:contextcheck // the question may outlive the request
+	c.askImages() //nolint:contextcheck // the question may outlive the request
+	c.askDisks() //nolint:contextcheck // the question may outlive the request
 	r := c.take(ctx)
 	s := c.summaryOf(r)
 	if r == nil {
 		return s
 	}
-	volumes := c.askVolumes(r.list, every)
+	volumes := c.askVolumes(r.list, every) //nolint:contextcheck // the question may outlive the request
 	wait, cancel := context.WithTimeout(ctx, c.cfg.Ages.Patience)
 	defer cancel()
 	told, _ := c.runtime.get(wait)

@@ -195,6 +195,6 @@ var errDown = errors.New("the runtime is down")
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	<-time.After(d)
 	synctest.Wait()
 }

@@ -68,25 +68,30 @@ func parseStall(raw []byte) Stall {
 		}
 		for _, f := range fields[1:] {
 			key, value, _ := strings.Cut(f, "=")
-			if key == "total" {
-				if n, err := strconv.ParseUint(value, 10, 64); err == nil {
-					w.Total = microseconds(n)
-				}
-				continue
-			}
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil || math.IsNaN(n) || n < 0 || n > 100 {
-				continue
-			}
-			switch key {
-			case "avg10":
-				w.Avg10 = n
-			case "avg60":
-				w.Avg60 = n
-			case "avg300":
-				w.Avg300 = n
-			}
+			w.set(key, value)
 		}
 	}
 	return s
+}
+
+// set takes one figure. What is none, such as a part of more than 100 per cent, is left out.
+func (w *Waiting) set(key, value string) {
+	if key == "total" {
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil {
+			w.Total = microseconds(n)
+		}
+		return
+	}
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil || math.IsNaN(n) || n < 0 || n > 100 {
+		return
+	}
+	switch key {
+	case "avg10":
+		w.Avg10 = n
+	case "avg60":
+		w.Avg60 = n
+	case "avg300":
+		w.Avg300 = n
+	}
 }
