@@ -89,9 +89,8 @@ func serve(tb testing.TB, cfg server.Config, protocols ...string) *api {
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
-	go func() {
-		ended <- s.ServeTLS(ctx, l, &tls.Config{Certificates: []tls.Certificate{certificate(tb)}, NextProtos: protocols})
-	}()
+	c := &tls.Config{Certificates: []tls.Certificate{certificate(tb)}, NextProtos: protocols}
+	go func() { ended <- s.ServeTLS(ctx, l, c) }()
 	a := &api{tb: tb, host: l.Addr().String(), client: &http.Client{Transport: &http.Transport{TLSClientConfig: insecure()}}}
 	tb.Cleanup(func() {
 		stop()
