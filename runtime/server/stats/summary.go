@@ -160,8 +160,8 @@ func psiOf(s *cgroupstat.Stall) *statsapi.PSIStats {
 // Summary tells all that is known of the node and its pods.
 func (c *Collector) Summary(ctx context.Context) *statsapi.Summary {
 	c.askRuntime() //nolint:contextcheck // the question may outlive the request
-	c.askImages() //nolint:contextcheck // the question may outlive the request
-	c.askDisks() //nolint:contextcheck // the question may outlive the request
+	c.askImages()  //nolint:contextcheck // the question may outlive the request
+	c.askDisks()   //nolint:contextcheck // the question may outlive the request
 	r := c.take(ctx)
 	s := c.summaryOf(r)
 	if r == nil {
