@@ -70,6 +70,7 @@ var rules = Rules{
 		"allocatable/cgroups":             80,
 		"allocatable/devices":             170,
 		"allocatable/devices/devicestest": 118,
+		"allocatable/pinning":             66,
 		"allocatable/podresources":        175,
 		"allocatable/eviction":            66,
 		"allocatable/eviction/gauge":      80,
