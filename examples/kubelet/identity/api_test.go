@@ -41,6 +41,8 @@ type api struct {
 	*httptest.Server
 	key *ecdsa.PrivateKey
 	ca  *x509.Certificate
+	// waiting is told of each request that waits.
+	waiting chan struct{}
 
 	mu sync.Mutex // guards the fields below
 	// lives are the lives of the certificates that are signed next, from past to future;
@@ -67,7 +69,7 @@ func newAPI(t *testing.T) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &api{key: key, signed: 100}
+	a := &api{key: key, signed: 100, waiting: make(chan struct{}, 1)}
 	if a.ca, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +108,7 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/who":
 		fmt.Fprintf(w, "%s %s", who(r), r.TLS.PeerCertificates[0].SerialNumber)
 	case r.URL.Path == "/wait":
+		a.waiting <- struct{}{}
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	case r.URL.Path == requests && r.Method == http.MethodPost:

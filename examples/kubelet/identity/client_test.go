@@ -216,6 +216,7 @@ func TestRotation(t *testing.T) {
 		_, err := ask(t, config, "/wait")
 		waits <- err
 	}()
+	<-a.waiting
 	run(t, c)
 	if err := <-waits; err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the connection of the old certificate ended with: %v", err)
