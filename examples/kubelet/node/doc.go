@@ -20,7 +20,8 @@
 // pods last and nobody else knows; kubelet.lock, held while it runs; kubelet.sock,
 // its local API for root; terminal-statuses/, how pods ended that the API server does not
 // know yet; image_manager/, who pulled what; device-plugins/ and pod-resources/, the sockets
-// of device plugins and of those who ask who has which devices; and the data of pods.
+// of device plugins and of those who ask who has which devices; pki/, its certificates;
+// and the data of pods.
 //
 // A Node is run once, by one goroutine. It needs to be root: for the runtime's
 // socket, the root directory and the cgroups.
