@@ -21,6 +21,8 @@ func newMetricsPages(n *Node, c *stats.Collector) http.Handler {
 	mux.Handle("/metrics/resource", gathered(func(ctx context.Context) prometheus.Gatherer { return exposed(ctx, c.Resource) }))
 	mux.Handle("/metrics/cadvisor", gathered(func(ctx context.Context) prometheus.Gatherer { return exposed(ctx, c.Containers) }))
 	mux.Handle("/metrics/probes", gathered(func(context.Context) prometheus.Gatherer { return n.cfg.metrics.probes.registry }))
+	health := newHealthMetrics(n)
+	mux.Handle("/metrics/slis", gathered(func(context.Context) prometheus.Gatherer { return health }))
 	return mux
 }
 

@@ -33,6 +33,7 @@ func TestStatisticsAreServed(t *testing.T) {
 			}
 			for page, want := range map[string]string{
 				"/metrics/resource": `container_memory_working_set_bytes{container="`, "/metrics/cadvisor": "machine_cpu_cores{", "/metrics/probes": "process_start_time_seconds ",
+				"/metrics/slis": `kubernetes_healthcheck{name="ping",type="healthz"} 1`,
 			} {
 				code, text := k.get(network, page)
 				if code != http.StatusOK || !strings.Contains(text, "\n"+want) {
