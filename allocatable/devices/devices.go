@@ -171,13 +171,15 @@ func (m *Manager) restore() {
 	}
 }
 
-// Release takes back what a pod has. The pod must have ended.
+// Release takes back what a pod has. The pod must have ended, or not begun.
 func (m *Manager) Release(uid types.UID) {
 	m.mu.Lock()
-	had := m.book.release(uid)
-	m.unsaved = m.unsaved || had
+	given := m.book.release(uid)
+	m.unsaved = m.unsaved || given
 	m.mu.Unlock()
-	if had {
+	// Devices that were only kept for a pod that is refused are told to nobody: it may
+	// wait for such news itself, and would be asked about without end.
+	if given {
 		m.log.Info("devices of a pod are free", "uid", string(uid))
 		m.saveLater()
 		m.cfg.Changed(nil)

@@ -98,15 +98,16 @@ func (l *ledger) drop(o owner) {
 	}
 }
 
-// release takes back what a pod has, and reports whether it had anything.
+// release takes back what a pod has, and reports whether it was more than kept for it.
 func (l *ledger) release(pod types.UID) bool {
-	had := len(l.shares[pod]) > 0
+	given := false
 	for container, resources := range l.shares[pod] {
-		for resource := range maps.Clone(resources) {
+		for resource, s := range maps.Clone(resources) {
+			given = given || s.answer != nil
 			l.drop(owner{pod, container, resource})
 		}
 	}
-	return had
+	return given
 }
 
 // all yields every share, in no order.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	deviceapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -429,5 +430,32 @@ func TestSidecarTakesNothingOfLaterContainers(t *testing.T) {
 		}
 		w.mustAdmit(pod)
 		w.want("devices", w.has(pod, "init")+" "+w.has(pod, "side")+" "+w.has(pod, "app"), "a b a")
+	})
+}
+
+// TestRefusedPodWakesNobody has a pod wait for the second of its resources: that the first
+// is given back meanwhile is no news.
+func TestRefusedPodWakesNobody(t *testing.T) {
+	news := 0
+	bubble(t, Config{Expected: func(*corev1.Pod, corev1.ResourceName) bool { return true }}, func(w *world) {
+		w.plug(devicestest.Config{}, "a")
+		pod := newPod("pod", "app=1")
+		limits := pod.Spec.Containers[0].Resources.Limits
+		limits[nic] = limits[gpu]
+		w.Manager.cfg.Changed = func([]types.UID) { news++ }
+		places, err := topology.New(topology.Config{Providers: []topology.Provider{w.Manager}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.wantErr(places.Admit(w.Context(), pod), true, "cannot allocate unregistered device example.com/nic")
+		w.want("devices", w.has(pod, "app"), "")
+		if news != 0 {
+			t.Errorf("%d changes were told of, want none", news)
+		}
+		w.mustAdmit(newPod("other", "app=1"))
+		w.Release("other")
+		if news != 1 {
+			t.Errorf("after the end of a pod %d changes were told of, want one", news)
+		}
 	})
 }
