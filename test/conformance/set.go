@@ -83,6 +83,10 @@ func Sets() []Set {
 			Focus: `^(\[sig-node\] (` + strings.Join(firstGroup(), "|") + `)|\[sig-network\] Pod (Host )?IPs)\b.*\[NodeConformance\]`,
 			Skip:  slow + `|\[Feature:`,
 		},
+		{
+			Name: "devices", About: "device plugins that fail, of the kubelet's own suite",
+			Suite: E2ENode, Focus: `^\[sig-node\] Device Plugin Failures\b`, Nodes: 1, Part: Node, Skip: `\[Serial\]|\[Disruptive\]|\[Flaky\]`,
+		},
 	}
 }
 
