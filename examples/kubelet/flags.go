@@ -65,7 +65,7 @@ func (o *options) add(c *cli.Command) {
 	o.registration.add(c.Group("Cluster"))
 	f = c.Group("The Node")
 	f.StringVar(&o.hostname, "hostname-override", "", "`name` of the node; default: the host's name in lower case")
-	o.registration.addNode(f)
+	o.addNode(f)
 	f = c.Group("Pods")
 	o.storing.add(f)
 	o.dead.add(f)

@@ -71,8 +71,8 @@ func (t *twins) overrides() []config.Override {
 	for _, v := range t.values {
 		if v.set {
 			list = append(list, config.Override{
-				Field: v.twin.field, Value: v.value, Source: "--" + v.twin.flag,
-				Merge: v.twin.field == "featureGates",
+				Field: v.field, Value: v.value, Source: "--" + v.flag,
+				Merge: v.field == "featureGates",
 			})
 		}
 	}

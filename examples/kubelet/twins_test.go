@@ -18,7 +18,7 @@ import (
 func TestTwinsHaveFields(t *testing.T) {
 	o := &options{}
 	o.command()
-	for _, v := range o.twins.values {
+	for _, v := range o.values {
 		if v.kind == nil {
 			t.Errorf("--%s sets %s, which is no field", v.flag, v.field)
 			continue
@@ -102,14 +102,19 @@ func TestFlagsWinOverDropInsWinOverTheFile(t *testing.T) {
 		k.Logging.FlushFrequency.Duration.Duration.String(), len(k.Logging.VModule), k.Logging.VModule[0].FilePattern,
 	}
 	want := []any{
-		int32(30), int32(2), int32(3), map[string]string{"cpu": "200m"}, []string{"10.0.0.2", "10.0.0.3"},
+		int32(30), int32(2), int32(3),
+		map[string]string{"cpu": "200m"},
+		[]string{"10.0.0.2", "10.0.0.3"},
 		map[string]bool{"PodLogsQuerySplitStreams": true, "KubeletInUserNamespace": true},
-		[]corev1.Taint{{Key: "a", Value: "b", Effect: "NoSchedule"}, {Key: "c", Effect: "NoExecute"}}, false,
+		[]corev1.Taint{{Key: "a", Value: "b", Effect: "NoSchedule"}, {Key: "c", Effect: "NoExecute"}},
+		false,
 		[]kubeletconfig.MemoryReservation{
 			memory(0, corev1.ResourceList{"memory": resource.MustParse("1Gi"), "hugepages-2Mi": resource.MustParse("4Mi")}),
 			memory(1, corev1.ResourceList{"memory": resource.MustParse("2Gi")}),
 		},
-		map[string]string{"memory.available": "1Gi", "nodefs.available": "5%"}, "2m0s", true, "cloud://7", map[string][]string{"a": {"b", "c"}},
+		map[string]string{"memory.available": "1Gi", "nodefs.available": "5%"},
+		"2m0s", true, "cloud://7",
+		map[string][]string{"a": {"b", "c"}},
 		"7s", 1, "agent*",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -126,7 +131,7 @@ func FuzzTwins(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, value string) {
 		o := &options{}
 		o.command()
-		v := o.twins.values[int(which)%len(o.twins.values)]
+		v := o.values[int(which)%len(o.values)]
 		if err := v.Set(value); err != nil {
 			return
 		}

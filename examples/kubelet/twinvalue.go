@@ -96,7 +96,7 @@ func (v *twinValue) parse(s string) (any, error) {
 func grown(old, more any) any {
 	switch old := old.(type) {
 	case []string:
-		return append(old, more.([]string)...) //nolint:errcheck,forcetypeassert // the same flag
+		return append(old, more.([]string)...) // the same flag
 	case map[string]string:
 		return merged(old, more)
 	case map[string]bool:
@@ -104,14 +104,14 @@ func grown(old, more any) any {
 	case map[string][]string:
 		return merged(old, more)
 	case []kubeletconfig.MemoryReservation:
-		return append(old, more.([]kubeletconfig.MemoryReservation)...) //nolint:errcheck,forcetypeassert // the same flag
+		return append(old, more.([]kubeletconfig.MemoryReservation)...) // the same flag
 	}
 	return more
 }
 
 func merged[V any](old map[string]V, more any) map[string]V {
 	all := maps.Clone(old)
-	maps.Copy(all, more.(map[string]V)) //nolint:errcheck,forcetypeassert // the same flag
+	maps.Copy(all, more.(map[string]V)) // the same flag
 	return all
 }
 

@@ -28,8 +28,21 @@ func lookAtNode(ctx context.Context, n *Node, r *report) {
 		r.skip("the API server answers %d", status)
 		return
 	}
+	lookAtConditions(node.Status.Conditions, r)
+	if r.fine() {
+		cordoned := ""
+		if node.Spec.Unschedulable {
+			cordoned = ", cordoned"
+		}
+		r.ok("Ready%s, kubelet %s", cordoned, node.Status.NodeInfo.KubeletVersion)
+	}
+}
+
+// lookAtConditions tells of each that is not as it should be.
+func lookAtConditions(conditions []corev1.NodeCondition, r *report) {
 	ready := false
-	for _, c := range node.Status.Conditions {
+	for _, c := range conditions {
+		ready = ready || c.Type == corev1.NodeReady
 		switch {
 		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown:
 			r.problem("the cluster does not hear from the kubelet: see to what stands above", "Ready is Unknown since %s: %s", day(c.LastTransitionTime.Time), c.Message)
@@ -38,17 +51,9 @@ func lookAtNode(ctx context.Context, n *Node, r *report) {
 		case c.Type != corev1.NodeReady && c.Status == corev1.ConditionTrue:
 			r.problem("make room: pods are kept away, and may be evicted", "%s since %s: %s", c.Type, day(c.LastTransitionTime.Time), c.Message)
 		}
-		ready = ready || c.Type == corev1.NodeReady
 	}
 	if !ready {
 		r.problem("look why the kubelet does not tell how the node is: journalctl -u kubelet", "the Node has no condition Ready")
-	}
-	if r.fine() {
-		cordoned := ""
-		if node.Spec.Unschedulable {
-			cordoned = ", cordoned"
-		}
-		r.ok("Ready%s, kubelet %s", cordoned, node.Status.NodeInfo.KubeletVersion)
 	}
 }
 
