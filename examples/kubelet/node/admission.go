@@ -36,12 +36,14 @@ type admissions struct {
 	mu       sync.Mutex // guards the fields below, also while it is decided
 	admitted map[types.UID]*corev1.Pod
 	waiting  map[types.UID]bool
+	// refused are pods for which CPUs, memory and devices were looked for in vain.
+	refused map[types.UID]admission.Decision
 	// changed is true if admitted has changed since it was last asked for.
 	changed bool
 }
 
 func newAdmissions(node func() admission.Node, closed func() bool) *admissions {
-	return &admissions{node: node, closed: closed, admitted: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]bool{}}
+	return &admissions{node: node, closed: closed, admitted: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]bool{}, refused: map[types.UID]admission.Decision{}}
 }
 
 // ask decides about a pod. One that was admitted, or runs already, is not asked about
@@ -73,20 +75,33 @@ func (a *admissions) ask(ctx context.Context, pod *corev1.Pod, runs bool) admiss
 	return d
 }
 
-// decideLocked decides about a pod that is new, and gives it what it asks for.
+// decideLocked decides about a pod that is new, and gives it what it asks for. What one was
+// refused is not looked for again.
 func (a *admissions) decideLocked(ctx context.Context, pod *corev1.Pod) admission.Decision {
+	if d, ok := a.refused[pod.UID]; ok {
+		return d
+	}
 	d := admission.Admit(pod, a.activeLocked(), a.node())
 	if d.Verdict == admission.Admitted {
-		return a.alignment.admit(ctx, pod)
+		return a.alignLocked(ctx, pod)
 	}
 	if d.Verdict != admission.Never || d.Reason == admission.ReasonEvicted || d.Reason == admission.ReasonSysctl {
 		return d
 	}
 	// A kubelet asks for CPUs, memory and devices before it asks for what is missing.
-	if first := a.alignment.admit(ctx, pod); first.Verdict == admission.Never {
+	if first := a.alignLocked(ctx, pod); first.Verdict == admission.Never {
 		return first
 	}
 	a.alignment.release(pod.UID)
+	return d
+}
+
+// alignLocked gives a pod CPUs, memory and devices, and notes if it is refused.
+func (a *admissions) alignLocked(ctx context.Context, pod *corev1.Pod) admission.Decision {
+	d := a.alignment.admit(ctx, pod)
+	if d.Verdict == admission.Never {
+		a.refused[pod.UID] = d
+	}
 	return d
 }
 
@@ -120,6 +135,7 @@ func (a *admissions) release(gone func(types.UID) bool) []types.UID {
 	})
 	a.changed = a.changed || len(a.admitted) != held
 	maps.DeleteFunc(a.waiting, func(uid types.UID, _ bool) bool { return gone(uid) })
+	maps.DeleteFunc(a.refused, func(uid types.UID, _ admission.Decision) bool { return gone(uid) })
 	return slices.Collect(maps.Keys(a.waiting))
 }
 

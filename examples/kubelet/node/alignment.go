@@ -245,7 +245,7 @@ func (a *alignment) admit(ctx context.Context, pod *corev1.Pod) admission.Decisi
 	}
 	began := time.Now()
 	err := a.manager.Admit(ctx, pod)
-	a.metrics.admitted(time.Since(began), err)
+	a.metrics.admitted(a.manager.Policy(), time.Since(began), err)
 	a.wake()
 	if err == nil {
 		return admitted

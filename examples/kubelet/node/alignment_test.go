@@ -188,7 +188,7 @@ func TestReasonsOfTheCPUManager(t *testing.T) {
 		t := m.t
 		s := newAPIServer()
 		s.bind(sized(apiPod("half"), "1"), sized(apiPod("many"), "9"))
-		m.start(t, twoNodes(t, 2), s.inCluster, func(c *node.Config) {
+		k := m.start(t, twoNodes(t, 2), s.inCluster, func(c *node.Config) {
 			c.Kubelet.TopologyManagerPolicy = "none"
 			c.Kubelet.CPUManagerPolicyOptions = map[string]string{"full-pcpus-only": "true"}
 		})
@@ -208,6 +208,19 @@ func TestReasonsOfTheCPUManager(t *testing.T) {
 			"available physical CPUs = 6, requested CPUs = 8, CPUs per core = 2"
 		if got := s.refusal(apiPod("most")); got != short {
 			t.Errorf("pod most is %q, want %q", got, short)
+		}
+		_, metrics := k.get("unix", "/metrics")
+		for _, want := range []string{
+			"kubelet_cpu_manager_pinning_requests_total 3",
+			"kubelet_cpu_manager_pinning_errors_total 3",
+			"kubelet_cpu_manager_shared_pool_size_millicores 7000",
+			"kubelet_topology_manager_admission_requests_total 3",
+			"kubelet_topology_manager_admission_errors_total 0",
+			`kubelet_container_aligned_compute_resources_failure_count{boundary="physical_cpu",scope="container"} 3`,
+		} {
+			if !strings.Contains(metrics, "\n"+want+"\n") {
+				t.Errorf("metrics have no line %q", want)
+			}
 		}
 	})
 }

@@ -133,11 +133,12 @@ func (m *alignmentMetrics) decided(p topology.Policy, s topology.Scope, d topolo
 	}
 }
 
-// admitted counts a pod.
-func (m *alignmentMetrics) admitted(took time.Duration, err error) {
+// admitted counts a pod. Without a policy it is not for want of NUMA nodes that it is
+// refused.
+func (m *alignmentMetrics) admitted(p topology.Policy, took time.Duration, err error) {
 	m.pods.Inc()
 	m.took.Observe(float64(took.Milliseconds()))
-	if err != nil {
+	if err != nil && p != topology.None {
 		m.podsFailed.Inc()
 	}
 }
