@@ -57,7 +57,7 @@ func TestValidateConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, content := range map[string]string{
-		file:   head + "maxPods: 5\nhealtzPort: 1\nvolumeStatsAggPeriod: 1m\nfeatureGates: {Warp: true}\n",
+		file:   head + "maxPods: 5\nhealtzPort: 1\nhairpinMode: none\nfeatureGates: {Warp: true}\n",
 		dropIn: head + "podsPerCore: -1\n",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -75,7 +75,7 @@ func TestValidateConfig(t *testing.T) {
 	}
 	for _, want := range []string{
 		"error: " + file + ": line 4: healtzPort: unknown field",
-		"warning: " + file + ": line 5: volumeStatsAggPeriod: is not honoured",
+		"warning: " + file + ": line 5: hairpinMode: is not honoured",
 		"error: featureGates.Warp: no feature gate has this name",
 		"error: " + dropIn + ": line 3: podsPerCore: is -1",
 		"error: --registry-burst: registryBurst: is -1",
