@@ -19,6 +19,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/runtime"
+	"github.com/nodekit-go/nodekit/runtime/logs"
 	"github.com/nodekit-go/nodekit/runtime/server"
 )
 
@@ -64,6 +65,8 @@ type helpers struct {
 	cgroups *podCgroups
 	// pressure is nil where nobody is evicted from here.
 	pressure *pressure
+	// rotator is nil where logs grow as they like.
+	rotator *logs.Rotator
 	// remote has the pods of a URL; nil: none is configured.
 	remote Source
 	// cluster and services are nil on a node without an API server.
@@ -161,6 +164,9 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.pressure, err = newPressure(ctx, n, a); err != nil {
 		return err
 	}
+	if a.rotator, err = newRotator(n, a); err != nil {
+		return err
+	}
 	sync.OnStatus, sync.OnEvent = a.setStatus, a.tell
 	if a.probing != nil {
 		sync.Prober = a.probing
@@ -232,6 +238,7 @@ func (a *agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.relist(ctx) })
 	g.Go(func() error { return a.pressure.run(ctx) })
 	g.Go(func() error { return a.enforce(ctx) })
+	g.Go(func() error { return a.rotate(ctx) })
 	g.Go(func() error { return a.keepPinned(ctx) })
 	g.Go(func() error { return a.listen(ctx) })
 	a.read(ctx, g, sources)

@@ -29,6 +29,7 @@ import (
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/runtime/images"
 	"github.com/nodekit-go/nodekit/runtime/images/gc"
+	"github.com/nodekit-go/nodekit/runtime/logs"
 	"github.com/nodekit-go/nodekit/runtime/server"
 	"github.com/nodekit-go/nodekit/runtime/server/stats"
 	"github.com/nodekit-go/nodekit/staticpods"
@@ -41,6 +42,7 @@ type Runtime interface {
 	gc.Runtime
 	server.Runtime
 	RuntimeAbout
+	logs.Runtime
 	// ListContainerStats is the CRI call of this name.
 	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
 	// Snapshot lists what there is.
