@@ -133,8 +133,11 @@ func TestFQDNAsHostname(t *testing.T) {
 		name        string
 		edit        func(*corev1.Pod)
 		want, fails string
+		// bare says that the cluster has no domain.
+		bare bool
 	}{
 		{name: "in a subdomain", edit: base, want: "h.sub.default.svc.cluster.local"},
+		{name: "of a cluster without a domain", edit: base, bare: true, want: "h.sub.default.svc."},
 		{name: "not asked for", edit: func(p *corev1.Pod) { base(p); p.Spec.SetHostnameAsFQDN = nil }, want: "h"},
 		{name: "without a subdomain", edit: func(p *corev1.Pod) { base(p); p.Spec.Subdomain = "" }, want: "h"},
 		{name: "override", edit: func(p *corev1.Pod) { base(p); p.Spec.HostnameOverride = &override }, want: "other"},
@@ -148,7 +151,9 @@ func TestFQDNAsHostname(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			n := node()
-			n.DNS.ClusterDomain = "cluster.local"
+			if !tt.bare {
+				n.DNS.ClusterDomain = "cluster.local"
+			}
 			got, err := podspec.Sandbox(web(tt.edit), n, podspec.SandboxRun{})
 			if tt.fails != "" {
 				if err == nil || err.Error() != tt.fails {

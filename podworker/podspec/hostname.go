@@ -15,7 +15,8 @@ const (
 )
 
 // hostname returns the host name of a pod, and its fully qualified name if it is
-// in a subdomain of the cluster.
+// in a subdomain of the cluster. Of a cluster without a domain that name ends with a dot, as
+// with a kubelet.
 func hostname(pod *corev1.Pod, node *Node) (short, fqdn string) {
 	if o := pod.Spec.HostnameOverride; o != nil && *o != "" {
 		return cut(*o), ""
@@ -24,7 +25,7 @@ func hostname(pod *corev1.Pod, node *Node) (short, fqdn string) {
 		return node.Name, ""
 	}
 	short = cut(or(pod.Spec.Hostname, pod.Name))
-	if pod.Spec.Subdomain != "" && node.DNS.ClusterDomain != "" {
+	if pod.Spec.Subdomain != "" {
 		fqdn = strings.Join([]string{short, pod.Spec.Subdomain, pod.Namespace, "svc", node.DNS.ClusterDomain}, ".")
 	}
 	return short, fqdn
