@@ -226,6 +226,8 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 	node := *host
 	if ips := n.beat.ips(); len(ips) > 0 {
 		node.IPs = ips
+	} else if n.beat != nil && n.cfg.Host == nil && len(node.IPs) > 1 {
+		node.IPs = node.IPs[:1] // the Node has one address of its own accord, and pods have the Node's
 	}
 	node.Name, node.Root, node.Instance = n.cfg.Name, n.cfg.Root, instance
 	node.Logs = k.PodLogsDir
