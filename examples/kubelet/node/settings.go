@@ -118,6 +118,7 @@ func Honoured() []string {
 		"topologyManagerPolicyOptions",
 		"topologyManagerScope",
 		"userNamespaces",
+		"volumeStatsAggPeriod",
 	}
 }
 
