@@ -378,6 +378,18 @@ func TestPolicyLocalHasAShortcut(t *testing.T) {
 	}
 }
 
+// The virtual server of a mark is of any protocol; flows of UDP leave a gone endpoint there, too.
+func TestDatagramsOfAShortcutMove(t *testing.T) {
+	k := newFakeKernel(t)
+	b := k.backend(Config{})
+	dns := func(addrs ...string) *proxier.ServicePort {
+		return portOf4("dns", proxier.UDP, at(proxier.ExternalIP, "192.0.2.1", 53), to(addrs...), func(p *proxier.ServicePort) { p.ExternalLocal = true })
+	}
+	reset(t, b, dns("10.244.2.1:53", "10.244.2.2:53"))
+	apply(t, b, dns("10.244.2.2:53"))
+	want(t, "virtual servers", k.lines(), []string{"UDP 192.0.2.1:53 rr", "mark 0x4e4b0001 IPv4 rr 10.244.2.2:53=1"})
+}
+
 func TestFailureOfOneDoesNotKeepOthers(t *testing.T) {
 	k := newFakeKernel(t)
 	b := k.backend(Config{})

@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-
-	"github.com/nodekit-go/nodekit/proxier"
 )
 
 // fleet is what the kernel has of the Backend's virtual servers. It is pure: it computes
@@ -62,19 +60,13 @@ func (h *held) leave(k serverKey, want *virtual) []op {
 		_, wanted := slices.BinarySearchFunc(want.targets, at, func(t target, at netip.AddrPort) int { return t.at.Compare(at) })
 		switch old := h.targets[at]; {
 		case wanted:
-		case !mayDrain(k, want.scheduler):
+		case !want.drains():
 			ops = append(ops, op{kind: deleteTarget, server: k, target: target{at: at}})
 		case old.weight != 0:
 			ops = append(ops, op{kind: setTarget, server: k, target: target{at: at}})
 		}
 	}
 	return ops
-}
-
-// mayDrain reports whether a removed endpoint keeps its connections. Those of UDP go at
-// once: nobody ends them. A virtual server with a mark is of any protocol.
-func mayDrain(k serverKey, scheduler string) bool {
-	return k.proto != proxier.UDP && drains(scheduler)
 }
 
 // done takes over what the kernel has done.

@@ -37,6 +37,15 @@ func parameters(strictARP bool) []parameter {
 	return out
 }
 
+// Prepare sets the kernel parameters that a Backend with cfg needs, as Reset does. It is for
+// who does that with more privilege than the Backend has later.
+func Prepare(cfg Config) error {
+	if err := setParameters(cfg.NetNS, parameters(cfg.StrictARP)); err != nil {
+		return fmt.Errorf("ipvs: %w", err)
+	}
+	return nil
+}
+
 // setParameters sets those that have another value, in the network namespace at path.
 func setParameters(path string, all []parameter) error {
 	return inNetNS(path, func() error {

@@ -62,7 +62,7 @@ func render(p *proxier.ServicePort, at surroundings, scheduler string, mark uint
 	if mark != 0 && usesShortcut(p) {
 		r.mark = mark
 		r.view.shortcutKey = serverKey{family: p.Key.Family, mark: mark}
-		r.view.shortcut = &virtual{settings: r.shortcutSettings(), targets: targetsOf(p, p.Cluster)}
+		r.view.shortcut = r.virtual(r.shortcutSettings(), p.Cluster)
 	}
 	for _, f := range p.Frontends {
 		r.frontend(f)
@@ -118,13 +118,12 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 		kind:     internal,
 		bind:     kind == proxier.ClusterIP || kind != proxier.NodePort && !r.at.elsewhere[at.Addr()],
 		nodePort: kind == proxier.NodePort,
-		server:   virtual{settings: r.settings()},
 	}
 	list := p.Cluster
 	if kind.External() && p.ExternalLocal || !kind.External() && p.InternalLocal {
 		list = p.Local
 	}
-	f.server.targets = targetsOf(p, list)
+	f.server = *r.virtual(r.settings(), list)
 	switch {
 	case !p.HasEndpoints:
 		f.fate = refuse
@@ -145,13 +144,13 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 	return f
 }
 
-// targetsOf returns the real servers of an endpoint list.
-func targetsOf(p *proxier.ServicePort, list []proxier.Endpoint) []target {
-	out := make([]target, len(list))
+// virtual returns a virtual server for a list of endpoints.
+func (r *renderer) virtual(s settings, list []proxier.Endpoint) *virtual {
+	v := &virtual{settings: s, targets: make([]target, len(list)), datagrams: r.port.Key.Protocol == proxier.UDP}
 	for i, e := range list {
-		out[i] = target{at: e.Addr, weight: p.Balance.Weight(e)}
+		v.targets[i] = target{at: e.Addr, weight: r.port.Balance.Weight(e)}
 	}
-	return out
+	return v
 }
 
 // hairpins adds the connections of local endpoints to themselves.

@@ -58,13 +58,18 @@ type target struct {
 type virtual struct {
 	settings
 	targets []target // sorted by address, each once
+	// datagrams says that connections are flows of UDP, which nobody ends.
+	datagrams bool
 }
+
+// drains reports whether a removed endpoint keeps its connections.
+func (v *virtual) drains() bool { return !v.datagrams && drains(v.scheduler) }
 
 func (v *virtual) equal(o *virtual) bool {
 	if v == nil || o == nil {
 		return v == o
 	}
-	if v.settings != o.settings || len(v.targets) != len(o.targets) {
+	if v.settings != o.settings || v.datagrams != o.datagrams || len(v.targets) != len(o.targets) {
 		return false
 	}
 	for i := range v.targets {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodekit-go/nodekit/proxier/config"
+	"github.com/nodekit-go/nodekit/proxier/ipvs"
 	"github.com/nodekit-go/nodekit/proxier/sysctl"
 )
 
@@ -46,6 +47,9 @@ func PrepareHost(cfg Config) error {
 	}
 	if err != nil {
 		err = fmt.Errorf("set connection tracking: %w; conntrack.maxPerCore 0 leaves its size alone", err)
+	}
+	if modeOf(cfg.Proxy) == config.IPVS {
+		err = errors.Join(err, ipvs.Prepare(ipvs.Config{StrictARP: cfg.Proxy.IPVS.StrictARP}))
 	}
 	return errors.Join(err, setOOMScore(*cfg.Proxy.OOMScoreAdj))
 }
