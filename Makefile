@@ -225,6 +225,15 @@ bench: ## benchmarks of every package, BENCHTIME (1s) each; those of the kernel 
 bench-kubelet: ## the example kubelet beside the stock one: a burst of pods, many idle pods (root)
 	@cd hack/bench/kubelet && go run . burst && go run . scale
 
+.PHONY: bench-ipvs
+bench-ipvs: vm ## kube-proxy in mode ipvs beside the stock one, in a guest of Linux 6.12 (SERVICES=1000)
+	@hack/install.sh $(APT_QEMU)
+	@CGO_ENABLED=0 go build -ldflags '-s -w' -o $(OUT)/kube-proxy ./examples/kube-proxy
+	@cd hack/bench && CGO_ENABLED=0 go build -o $(CURDIR)/$(OUT)/bench-ipvs ./ipvs
+	@exec $(OUT)/vm -engine qemu -memory 3000 -timeout 3h \
+		-file /bench/stock=$$(hack/tool.sh kube-proxy test/tools/kubernetes),/bench/ours=$(CURDIR)/$(OUT)/kube-proxy \
+		$(OUT)/bench-ipvs -services $(or $(SERVICES),1000)
+
 .PHONY: arm64
 arm64: ## build everything for linux/arm64
 	$(call say,build for arm64)
