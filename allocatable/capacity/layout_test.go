@@ -9,15 +9,15 @@ import (
 )
 
 // writeCPU makes the files that tell where a CPU is.
-func writeCPU(t *testing.T, root string, id, core, socket int, cache string) {
+func writeCPU(t *testing.T, root string, c CPU, sharing string) {
 	t.Helper()
-	dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", id)
-	write(t, root, dir+"topology/core_id", fmt.Sprintln(core))
-	write(t, root, dir+"topology/physical_package_id", fmt.Sprintln(socket))
+	dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/", c.ID)
+	write(t, root, dir+"topology/core_id", fmt.Sprintln(c.Core))
+	write(t, root, dir+"topology/physical_package_id", fmt.Sprintln(c.Socket))
 	write(t, root, dir+"cache/index0/level", "1")
 	write(t, root, dir+"cache/index3/level", "3")
-	write(t, root, dir+"cache/index3/shared_cpu_list", cache)
-	write(t, root, dir+"cache/index3/id", fmt.Sprintln(10+core/2))
+	write(t, root, dir+"cache/index3/shared_cpu_list", sharing)
+	write(t, root, dir+"cache/index3/id", fmt.Sprintln(10+c.Core/2))
 }
 
 func TestReadLayout(t *testing.T) {
@@ -32,7 +32,7 @@ func TestReadLayout(t *testing.T) {
 			make: func(t *testing.T, root string) {
 				t.Helper()
 				for id := range 4 {
-					writeCPU(t, root, id, 0, id%2, fmt.Sprintf("%d,%d", id%2, id%2+2))
+					writeCPU(t, root, CPU{ID: id, Socket: id % 2}, fmt.Sprintf("%d,%d", id%2, id%2+2))
 				}
 			},
 			want: []CPU{{ID: 0}, {ID: 1, Core: 1, Socket: 1, Node: 1, Cache: 1}, {ID: 2}, {ID: 3, Core: 1, Socket: 1, Node: 1, Cache: 1}},
@@ -42,7 +42,7 @@ func TestReadLayout(t *testing.T) {
 			make: func(t *testing.T, root string) {
 				t.Helper()
 				for id := range 4 {
-					writeCPU(t, root, id, id, 0, fmt.Sprintf("%d-%d", id/2*2, id/2*2+1))
+					writeCPU(t, root, CPU{ID: id, Core: id}, fmt.Sprintf("%d-%d", id/2*2, id/2*2+1))
 				}
 			},
 			want: []CPU{{ID: 0, Cache: 10}, {ID: 1, Core: 1, Cache: 10}, {ID: 2, Core: 2, Cache: 11}, {ID: 3, Core: 3, Cache: 11}},
@@ -52,7 +52,7 @@ func TestReadLayout(t *testing.T) {
 			make: func(t *testing.T, root string) {
 				t.Helper()
 				for id := range 3 {
-					writeCPU(t, root, id, id/2, 0, "1-2")
+					writeCPU(t, root, CPU{ID: id, Core: id / 2}, "1-2")
 				}
 			},
 			want: []CPU{{ID: 1, Core: 1}, {ID: 2, Core: 2}},
@@ -80,7 +80,7 @@ func TestReadLayout(t *testing.T) {
 func TestReadLayoutSaysWhatMakesNoSense(t *testing.T) {
 	for _, file := range []string{"topology/core_id", "topology/physical_package_id", "cache/index3/level", "cache/index3/id", "cache/index3/shared_cpu_list"} {
 		root := t.TempDir()
-		writeCPU(t, root, 0, 0, 0, "0")
+		writeCPU(t, root, CPU{}, "0")
 		write(t, root, "sys/devices/system/cpu/cpu0/"+file, "many")
 		if _, err := ReadLayout(Config{Root: root}, Machine{CPUs: []int{0}}); err == nil || !strings.Contains(err.Error(), `"many"`) {
 			t.Errorf("%s: error %v", file, err)

@@ -2,6 +2,7 @@ package pinning
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -140,10 +141,7 @@ func (d *distributor) spread(p *plan, rest int, left map[int]int) bool {
 
 // after returns what is left on each node when some give the rest.
 func (d *distributor) after(left map[int]int, some []int, rest int) (map[int]int, bool) {
-	after := make(map[int]int, len(left))
-	for n, cpus := range left {
-		after[n] = cpus
-	}
+	after := maps.Clone(left)
 	for rest > 0 {
 		before := rest
 		for _, n := range some {
@@ -163,14 +161,11 @@ func (d *distributor) after(left map[int]int, some []int, rest int) (map[int]int
 func (d *distributor) carryOut(p *plan) (CPUSet, bool) {
 	var got CPUSet
 	free := d.free
-	take := func(node, n int) bool {
-		own := free.Intersect(d.layout.nodes[node])
-		if own.Len() < n {
-			return false
+	take := func(node, n int) {
+		if own := free.Intersect(d.layout.nodes[node]); own.Len() >= n {
+			cpus := d.layout.pack(own, n, CPUOptions{DistributeAcrossCores: d.options.DistributeAcrossCores})
+			got, free = got.Union(cpus), free.Without(cpus)
 		}
-		cpus := d.layout.pack(own, n, CPUOptions{DistributeAcrossCores: d.options.DistributeAcrossCores})
-		got, free = got.Union(cpus), free.Without(cpus)
-		return true
 	}
 	for _, n := range p.nodes {
 		take(n, p.share)

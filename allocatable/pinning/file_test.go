@@ -48,17 +48,17 @@ func TestFilesAreTheKubelets(t *testing.T) {
 }
 
 // withoutText turns a file into one of an earlier version.
-func withoutText(t testing.TB, raw []byte) []byte {
-	t.Helper()
+func withoutText(tb testing.TB, raw []byte) []byte {
+	tb.Helper()
 	var d map[string]any
 	if err := json.Unmarshal(raw, &d); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	delete(d, "data")
 	delete(d, "dataChecksum")
 	out, err := json.Marshal(d)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out
 }

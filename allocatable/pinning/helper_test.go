@@ -33,24 +33,24 @@ func podOf(uid types.UID, containers string) *corev1.Pod {
 	return pod
 }
 
-func newCPUs(t testing.TB, cfg CPUConfig, shape stockShape) *CPUs {
-	t.Helper()
-	cfg.Policy, cfg.Layout, cfg.Class = Static, shape.layout(t), guaranteed
+func newCPUs(tb testing.TB, cfg CPUConfig, shape stockShape) *CPUs {
+	tb.Helper()
+	cfg.Policy, cfg.Layout, cfg.Class = Static, shape.layout(tb), guaranteed
 	c, err := NewCPUs(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }
 
 // admit gives all containers of a pod their CPUs, without regard to nodes.
-func admit(t testing.TB, c topology.Provider, pod *corev1.Pod) error {
-	t.Helper()
+func admit(tb testing.TB, c topology.Provider, pod *corev1.Pod) error {
+	tb.Helper()
 	m, err := topology.New(topology.Config{Providers: []topology.Provider{c}})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return m.Admit(t.Context(), pod)
+	return m.Admit(tb.Context(), pod)
 }
 
 // told lists who has what, like "c0=1-2 c1=shared".

@@ -23,11 +23,11 @@ func twoNodes() []MemoryNode {
 	return nodes
 }
 
-func newMemory(t testing.TB, file string) *Memory {
-	t.Helper()
+func newMemory(tb testing.TB, file string) *Memory {
+	tb.Helper()
 	m, err := NewMemory(MemoryConfig{Policy: Static, Nodes: twoNodes(), Class: guaranteed, File: file})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return m
 }
@@ -109,11 +109,14 @@ func TestMemorySurvivesARestart(t *testing.T) {
 	if free(again) != [2]uint64{860, 860} {
 		t.Errorf("%d MiB free after all have gone", free(again))
 	}
-	if want := []Block{
-		{Nodes: 1, Type: "hugepages-2Mi", Size: 64 << 20}, {Nodes: 1, Type: "memory", Size: 860 << 20},
-		{Nodes: 2, Type: "hugepages-2Mi", Size: 64 << 20}, {Nodes: 2, Type: "memory", Size: 860 << 20},
-	}; cmp.Diff(want, again.Allocatable()) != "" {
-		t.Errorf("allocatable (-want +got):\n%s", cmp.Diff(want, again.Allocatable()))
+	want := []Block{
+		{Nodes: 1, Type: "hugepages-2Mi", Size: 64 << 20},
+		{Nodes: 1, Type: "memory", Size: 860 << 20},
+		{Nodes: 2, Type: "hugepages-2Mi", Size: 64 << 20},
+		{Nodes: 2, Type: "memory", Size: 860 << 20},
+	}
+	if diff := cmp.Diff(want, again.Allocatable()); diff != "" {
+		t.Errorf("allocatable (-want +got):\n%s", diff)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 
 // drawShape returns a machine of up to 64 CPUs.
 func drawShape(t *rapid.T) stockShape {
-	return rapid.SampledFrom([]stockShape{smallHT, twoSockets, fourNodes, manyCaches,
+	return rapid.SampledFrom([]stockShape{
+		smallHT, twoSockets, fourNodes, manyCaches,
 		{Name: "4 sockets, 2 NUMA", Sockets: 4, Nodes: 2, Cores: 16, Threads: 1, Caches: 4},
 		{Name: "2 sockets, 8 NUMA", Sockets: 2, Nodes: 8, Cores: 32, Threads: 2, Caches: 16},
 		{Name: "uneven", Sockets: 2, Nodes: 3, Cores: 7, Threads: 2, Caches: 3},

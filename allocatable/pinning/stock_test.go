@@ -35,8 +35,8 @@ type stockShape struct {
 	Interleaved                            bool
 }
 
-func (s stockShape) layout(t testing.TB) *Layout {
-	t.Helper()
+func (s stockShape) layout(tb testing.TB) *Layout {
+	tb.Helper()
 	var cpus []CPU
 	for core := range s.Cores {
 		at := func(n int) int {
@@ -51,7 +51,7 @@ func (s stockShape) layout(t testing.TB) *Layout {
 	}
 	l, err := NewLayout(cpus)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return l
 }

@@ -62,11 +62,11 @@ func (e *SMTError) Reason() string { return ReasonSMT }
 // error in the chain that has one, as the method Reason() string, with its text; else
 // [ReasonUnexpected].
 func Reason(err error) (reason, message string) {
-	var known interface {
+	type reasoned interface {
 		error
 		Reason() string
 	}
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[reasoned](err); ok {
 		return known.Reason(), known.Error()
 	}
 	return ReasonUnexpected, fmt.Sprintf("Allocate failed due to %v, which is unexpected", err)

@@ -12,8 +12,8 @@ import (
 
 // machineOf returns a machine with nodes 0 to n-1 in a row: each is 10 from itself and 10
 // more for each step.
-func machineOf(t testing.TB, n int) Machine {
-	t.Helper()
+func machineOf(tb testing.TB, n int) Machine {
+	tb.Helper()
 	var nodes []Node
 	for i := range n {
 		node := Node{ID: i}
@@ -24,14 +24,14 @@ func machineOf(t testing.TB, n int) Machine {
 	}
 	m, err := NewMachine(nodes)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return m
 }
 
 // hintsOf reads "0 preferred|1 preferred|0,1": "" is an empty list, "-" no preference.
-func hintsOf(t testing.TB, text string) []Hint {
-	t.Helper()
+func hintsOf(tb testing.TB, text string) []Hint {
+	tb.Helper()
 	if text == "-" {
 		return nil
 	}
@@ -46,7 +46,7 @@ func hintsOf(t testing.TB, text string) []Hint {
 			for id := range strings.SplitSeq(name, ",") {
 				var n int
 				if _, err := fmt.Sscan(id, &n); err != nil {
-					t.Fatal(err)
+					tb.Fatal(err)
 				}
 				h.Nodes |= 1 << n
 			}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,7 +171,7 @@ func forEachWay(lists [][]Hint, way []Hint, f func([]Hint)) {
 		return
 	}
 	for _, h := range lists[0] {
-		forEachWay(lists[1:], append(way[:len(way):len(way)], h), f)
+		forEachWay(lists[1:], append(slices.Clip(way), h), f)
 	}
 }
 

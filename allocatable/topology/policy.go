@@ -23,13 +23,13 @@ const (
 	SingleNode
 )
 
-// policyNames are those of the field topologyManagerPolicy.
-var policyNames = [...]string{None: "none", BestEffort: "best-effort", Restricted: "restricted", SingleNode: "single-numa-node"}
+// policyNames are those of the field topologyManagerPolicy, in the order of policies.
+func policyNames() []string { return []string{"none", "best-effort", "restricted", "single-numa-node"} }
 
 // String returns the name of the policy in a KubeletConfiguration.
 func (p Policy) String() string {
-	if int(p) < len(policyNames) {
-		return policyNames[p]
+	if names := policyNames(); int(p) < len(names) {
+		return names[p]
 	}
 	return fmt.Sprintf("policy %d", uint8(p))
 }
@@ -37,13 +37,13 @@ func (p Policy) String() string {
 // ParsePolicy reads the field topologyManagerPolicy of a KubeletConfiguration; an empty
 // one is [None].
 func ParsePolicy(name string) (Policy, error) {
-	if i := slices.Index(policyNames[:], name); i >= 0 {
+	if i := slices.Index(policyNames(), name); i >= 0 {
 		return Policy(i), nil //nolint:gosec // there are four
 	}
 	if name == "" {
 		return None, nil
 	}
-	return None, fmt.Errorf("topology manager policy %q: want one of %q", name, policyNames)
+	return None, fmt.Errorf("topology manager policy %q: want one of %q", name, policyNames())
 }
 
 // Scope says what is fulfilled from the same nodes.
