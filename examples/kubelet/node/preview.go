@@ -34,7 +34,7 @@ func (n *Node) Plan(ctx context.Context, pod *corev1.Pod) (podsync.Actions, erro
 	if err != nil {
 		return podsync.Actions{}, err
 	}
-	sync.Can |= n.abilities(ctx, rt) | podspec.SubPaths | podspec.Volumes | podspec.PodCgroups | podspec.LocalStorage
+	sync.Can |= n.abilities(ctx, rt) | podspec.SubPaths | podspec.Volumes | podspec.PodCgroups | podspec.LocalStorage | podspec.Devices
 	sync.Prober = undecided{}
 	s, err := podsync.New(rt, sync)
 	if err != nil {
