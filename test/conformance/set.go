@@ -84,6 +84,11 @@ func Sets() []Set {
 			Skip:  slow + `|\[Feature:`,
 		},
 		{
+			Name: "memory", About: "containers that the kernel kills, control groups and resources of whole pods, of the kubelet's own suite",
+			Suite: E2ENode, Nodes: 1, Part: Node, Skip: `\[Flaky\]`,
+			Focus: `^\[sig-node\] (OOMKiller |Kubelet Cgroup Manager |Pod Level Resources \[Feature:PodLevelResources\])`,
+		},
+		{
 			Name: "devices", About: "device plugins that fail, of the kubelet's own suite",
 			Suite: E2ENode, Focus: `^\[sig-node\] Device Plugin Failures\b`, Nodes: 1, Part: Node, Skip: `\[Serial\]|\[Disruptive\]|\[Flaky\]`,
 		},
