@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/test/pressure"
@@ -69,12 +68,6 @@ func TestInGuestFullDisk(t *testing.T) {
 		},
 		Images: func(ctx context.Context) (int, error) {
 			list, err := c.ListImages(ctx, nil)
-			return len(list), err
-		},
-		Dead: func(ctx context.Context) (int, error) {
-			list, err := c.ListContainers(ctx, &runtimeapi.ContainerFilter{
-				State: &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_EXITED},
-			})
 			return len(list), err
 		},
 	})
