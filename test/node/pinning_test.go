@@ -68,6 +68,20 @@ func allowed(pid int, list string) (string, error) {
 	return "", errors.Join(err, fmt.Errorf("process %d has no %s", pid, list))
 }
 
+// cpusOf returns the CPUs that the container of a pod runs on.
+func (a *agent) cpusOf(pod string) pinning.CPUSet {
+	a.t.Helper()
+	list, err := allowed(a.instances()[podName(pod)].PID, "Cpus_allowed_list")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cpus, err := pinning.ParseCPUSet(list)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cpus
+}
+
 // waitCPUs waits until the containers of pods run on these CPUs.
 func (a *agent) waitCPUs(want map[string]string) {
 	a.t.Helper()
@@ -92,18 +106,17 @@ func (a *agent) waitCPUs(want map[string]string) {
 // also after the kubelet is killed, and until the pod ends.
 func TestContainerHasItsCPUToItself(t *testing.T) {
 	a := startPinning(t)
-	all := pinning.CPUSet{}
-	for cpu := range goruntime.NumCPU() {
-		all = all.Union(pinning.NewCPUSet(cpu))
-	}
-	own := pinning.NewCPUSet(1)
-	rest := all.Without(own).String()
 	a.runPod(newPod("shares"))
 	a.waitReady("shares")
-	a.waitCPUs(map[string]string{"shares": all.String()})
+	all := a.cpusOf("shares")
 	a.runPod(newPinnedPod("pinned"))
 	a.waitReady("pinned")
-	a.waitCPUs(map[string]string{"shares": rest, "pinned": "1"})
+	own := a.cpusOf("pinned")
+	if own.Len() != 1 || own.Has(0) || own.Without(all).Len() != 0 {
+		t.Fatalf("of CPUs %s the container has %s to itself, want one that is not reserved", all, own)
+	}
+	rest := all.Without(own).String()
+	a.waitCPUs(map[string]string{"shares": rest, "pinned": own.String()})
 	a.runPod(newPod("later"))
 	a.waitReady("later")
 	before := a.instances()
@@ -116,7 +129,7 @@ func TestContainerHasItsCPUToItself(t *testing.T) {
 	for _, name := range []string{"shares", "pinned", "later"} {
 		a.waitReady(name)
 	}
-	a.waitCPUs(map[string]string{"shares": rest, "pinned": "1", "later": rest})
+	a.waitCPUs(map[string]string{"shares": rest, "pinned": own.String(), "later": rest})
 	if diff := cmp.Diff(before, a.instances()); diff != "" {
 		t.Errorf("containers after the kubelet was killed (-before +after):\n%s", diff)
 	}
