@@ -163,21 +163,26 @@ func (t *tally) shows(pod *corev1.Pod, st *corev1.PodStatus) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.dead[pod.UID]
+	var shown map[string]bool
 	for _, list := range [][]corev1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses, st.EphemeralContainerStatuses} {
 		for i := range list {
 			t.failedLocked(pod, &list[i])
 			for _, run := range []*corev1.ContainerStateTerminated{list[i].State.Terminated, list[i].LastTerminationState.Terminated} {
-				if run == nil || run.ContainerID == "" || known[run.ContainerID] || run.FinishedAt.Time.Before(t.began) {
+				if run == nil || run.ContainerID == "" || run.FinishedAt.Time.Before(t.began) {
 					continue
 				}
-				if known == nil {
-					known = map[string]bool{}
-					t.dead[pod.UID] = known
+				if shown == nil {
+					shown = map[string]bool{}
 				}
-				known[run.ContainerID] = true
-				t.ended.WithLabelValues(kindOf(pod, list[i].Name), strconv.Itoa(int(run.ExitCode)), run.Reason).Inc()
+				if !known[run.ContainerID] && !shown[run.ContainerID] {
+					t.ended.WithLabelValues(kindOf(pod, list[i].Name), strconv.Itoa(int(run.ExitCode)), run.Reason).Inc()
+				}
+				shown[run.ContainerID] = true
 			}
 		}
+	}
+	if shown != nil || known != nil {
+		t.dead[pod.UID] = shown // a run that is not shown any more does not come back
 	}
 }
 
