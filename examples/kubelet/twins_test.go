@@ -125,8 +125,12 @@ func TestFlagsWinOverDropInsWinOverTheFile(t *testing.T) {
 // FuzzTwins: no value of a flag breaks the program, and one that is taken can be loaded
 // or is refused by name.
 func FuzzTwins(f *testing.F) {
-	for _, seed := range []string{"0:memory=1Gi;1:memory=2Gi", "a=b:NoSchedule", "memory.available<1Gi", "a:b,a:c", "x=true", "1h", "-1", ",=,"} {
-		f.Add(uint8(0), seed)
+	o := &options{}
+	o.command()
+	for i := range o.values {
+		for _, seed := range []string{"0:memory=1Gi;1:memory=2Gi", "a=b:NoSchedule", "-1", ",=,"} {
+			f.Add(uint8(i), seed) //nolint:gosec // there are fewer
+		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, value string) {
 		o := &options{}
