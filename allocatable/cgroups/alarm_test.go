@@ -28,7 +28,7 @@ func TestMemoryPassesAMarkOnVersion2(t *testing.T) {
 				began := time.Now()
 				passed := make(chan error, 1)
 				go func() { passed <- tree.AwaitPodsMemory(t.Context(), 1000) }()
-				time.Sleep(1500 * time.Millisecond)
+				<-time.After(1500 * time.Millisecond)
 				synctest.Wait()
 				select {
 				case err := <-passed:

@@ -227,6 +227,7 @@ func (s *systemd) jobLocked(msg *dbus.Message, unit string) []*dbus.Message {
 
 // propertiesIn takes an a(sv) apart.
 func propertiesIn(tb testing.TB, body any) map[string]any {
+	tb.Helper()
 	out := map[string]any{}
 	list, ok := body.([][]any)
 	if !ok {

@@ -215,18 +215,22 @@ func TestWhatSystemdIsToldOfLimits(t *testing.T) {
 		{
 			name: "nothing is limited", v2: true, limits: cgroups.Limits{CPUShares: 1024, CPUQuota: -1, CPUPeriod: 100000, Memory: -1, Pids: -1},
 			want: []cgroups.Property{
-				{Name: "CPUWeight", Value: uint64(39)}, {Name: "CPUQuotaPeriodUSec", Value: uint64(100000)},
+				{Name: "CPUWeight", Value: uint64(39)},
+				{Name: "CPUQuotaPeriodUSec", Value: uint64(100000)},
 				{Name: "CPUQuotaPerSecUSec", Value: uint64(math.MaxUint64)},
-				{Name: "MemoryMax", Value: uint64(math.MaxUint64)}, {Name: "TasksMax", Value: uint64(math.MaxUint64)},
+				{Name: "MemoryMax", Value: uint64(math.MaxUint64)},
+				{Name: "TasksMax", Value: uint64(math.MaxUint64)},
 			},
 		},
 		{
 			name:   "version 1",
 			limits: cgroups.Limits{CPUShares: 512, CPUQuota: 500, CPUPeriod: 10000, Memory: 1 << 20, Pids: 7, Unified: map[string]string{"memory.low": "1"}},
 			want: []cgroups.Property{
-				{Name: "CPUShares", Value: uint64(512)}, {Name: "CPUQuotaPeriodUSec", Value: uint64(10000)},
+				{Name: "CPUShares", Value: uint64(512)},
+				{Name: "CPUQuotaPeriodUSec", Value: uint64(10000)},
 				{Name: "CPUQuotaPerSecUSec", Value: uint64(50000)},
-				{Name: "MemoryLimit", Value: uint64(1 << 20)}, {Name: "TasksMax", Value: uint64(7)},
+				{Name: "MemoryLimit", Value: uint64(1 << 20)},
+				{Name: "TasksMax", Value: uint64(7)},
 			},
 		},
 	}

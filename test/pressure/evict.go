@@ -38,7 +38,7 @@ func MemoryHog(tb testing.TB, cfg Config, all, hog int) {
 	message := fmt.Sprintf(`^The node was low on resource: memory\. Threshold quantity: %dMi, available: \d+[KM]i\. `+
 		`Container main was using \d+[KM]i, request is 0, has larger consumption of memory\. $`, threshold)
 	n.awaitEvicted("greedy", message)
-	n.stays("modest")
+	n.spares()
 }
 
 // awaitEvicted waits until a pod is evicted with a message.
@@ -60,10 +60,10 @@ func (n *Node) awaitEvicted(name, message string) {
 	}
 }
 
-// stays checks that a pod runs.
-func (n *Node) stays(name string) {
+// spares checks that the pod runs that takes little.
+func (n *Node) spares() {
 	n.tb.Helper()
-	n.await(name, "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	n.await("modest", "runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
 }
 
 // Disk is what DiskPressure needs beside the node: a small disk that has all data of
@@ -119,7 +119,7 @@ func LocalStorage(tb testing.TB, cfg Config) {
 	n.awaitEvicted("empty-dir", `^Usage of EmptyDir volume "v" exceeds the limit "1Mi"\. $`)
 	n.awaitEvicted("written", `^(Pod ephemeral local storage usage exceeds the total limit of containers 1Mi|`+
 		`Container main exceeded its local ephemeral storage limit "1Mi")\. $`)
-	n.stays("modest")
+	n.spares()
 }
 
 // spare is how much more is taken of a disk than is needed, in MiB.
@@ -162,13 +162,13 @@ func DiskPressure(tb testing.TB, cfg Config, disk Disk) {
 		}
 		return err
 	})
-	n.stays("modest")
+	n.spares()
 	greedy := pod("greedy", "-file", "/v/f", "-disk", fmt.Sprint(half))
 	withVolume(greedy, "")
 	n.Run(modest, greedy)
 	n.awaitEvicted("greedy", `^The node was low on resource: ephemeral-storage\. Threshold quantity: .*, available: .*\. `+
 		`Container main was using .*, request is 0, has larger consumption of ephemeral-storage\. $`)
-	n.stays("modest")
+	n.spares()
 	n.eventually("what the pod wrote is gone", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(cfg.Root, "pods", string(greedy.UID), "volumes"))
 		if err == nil {

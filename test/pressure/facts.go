@@ -99,8 +99,6 @@ func Limits(tb testing.TB, cfg Config) {
 // facts1 and facts2 are the files of pods' groups, by the version of control groups. 100m
 // are 102 shares of 1024, or a weight of 4 of 10000; a memory limit in bytes is a whole
 // number of pages.
-//
-//nolint:gochecknoglobals // constant tables
 var (
 	facts1 = map[string][]string{
 		"burstable": {"cpu.shares 102", "cpu.cfs_quota_us 25000", "memory.limit_in_bytes 50331648", "pids.max 200"},

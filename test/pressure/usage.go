@@ -51,7 +51,7 @@ func Usage(b *testing.B, cfg Config, count int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer client.Close()
+	b.Cleanup(func() { _ = client.Close() })
 	var files, calls time.Duration
 	rounds := 0
 	for b.Loop() {
