@@ -72,6 +72,9 @@ func TestPodsAreEvictedWhenMemoryRunsShort(t *testing.T) {
 		if code, page := k.get("unix", "/node?output=json"); code != http.StatusOK || !strings.Contains(page, `"MemoryPressure"`) {
 			t.Errorf("the page of the node answers %d and does not tell of the pressure:\n%s", code, page)
 		}
+		if _, page := k.get("unix", "/metrics"); !strings.Contains(page, `kubelet_evictions{eviction_signal="memory.available"} 1`+"\n") {
+			t.Error("the eviction was not counted")
+		}
 		for _, event := range [][]string{{"reason=Evicted", "pod=default/first"}, {"reason=EvictionThresholdMet"}} {
 			if !m.log.has(append(event, "msg=event")...) {
 				t.Errorf("no event %v", event)
