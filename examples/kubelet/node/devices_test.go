@@ -49,7 +49,7 @@ func startDesk(t *testing.T) *deviceDesk {
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	for _, err := os.Lstat(filepath.Join(dir, "kubelet.sock")); err != nil; _, err = os.Lstat(filepath.Join(dir, "kubelet.sock")) {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // until the other goroutine listens
+		time.Sleep(time.Millisecond) // until the other goroutine listens
 	}
 	p, err := devicestest.Start(t.Context(), devicestest.Config{
 		Dir: dir, Resource: "example.com/gpu", Devices: []*deviceapi.Device{devicestest.Healthy("0"), devicestest.Unhealthy("1")},
