@@ -193,12 +193,7 @@ func TestAPIServer(t *testing.T) {
 func TestAPIServerIsNotReached(t *testing.T) {
 	ca := issue(t, nil, "ca", nil)
 	client := issue(t, ca, "system:node:node-a", nil)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
+	closed := silent(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	plain.Config.ErrorLog = log.New(&bytes.Buffer{}, "", 0)

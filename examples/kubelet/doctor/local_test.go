@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nodekit-go/nodekit/allocatable/config"
@@ -56,10 +57,28 @@ func TestKubelet(t *testing.T) {
 	want(t, look(t, n, "kubelet"), OK, "says ok")
 	status, body = http.StatusInternalServerError, "[-]runtime failed: container runtime was last heard 1m ago\nhealthz check failed"
 	want(t, look(t, n, "kubelet"), Problem, "answers 500", "container runtime was last heard")
-	s.Close()
+	n.Kubelet.HealthzPort = new(portOf(t, "http://"+silent(t)))
 	want(t, look(t, n, "kubelet"), Problem, "the kubelet does not run")
 	n.Kubelet.HealthzPort = new(int32(0))
 	want(t, look(t, n, "kubelet"), Skipped)
+}
+
+// silent returns an address at which nobody listens, and nobody will while the test runs.
+func silent(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
 }
 
 func portOf(t *testing.T, address string) int32 {
