@@ -85,7 +85,8 @@ func TestNodeTellsHowItIs(t *testing.T) {
 		if got := n.Status.Allocatable.Cpu().String(); got != "1500m" || n.Status.Capacity.Cpu().String() != "2" {
 			t.Errorf("allocatable %v of %v", n.Status.Allocatable, n.Status.Capacity)
 		}
-		if diff := cmp.Diff([]string{"ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits"}, n.Status.DeclaredFeatures); diff != "" {
+		features := []string{"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}
+		if diff := cmp.Diff(features, n.Status.DeclaredFeatures); diff != "" {
 			t.Errorf("declared features (-want +got):\n%s", diff)
 		}
 		if a := n.Status.Addresses; len(a) != 2 || a[0].Address != "10.0.0.2" || a[1].Address != "node-a" {

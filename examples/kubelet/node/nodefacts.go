@@ -51,11 +51,11 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 }
 
 // declaredFeatures are those features that the scheduler and the API server ask a node
-// for which are here. The kubelet of this release declares two more by default: ways of
-// resizing pods that run, of which there is nothing here
+// for which are here. The kubelet of this release declares one more by default: to resize
+// init containers that are no sidecars, of which there is nothing here
 // (https://pkg.go.dev/k8s.io/component-helpers/nodedeclaredfeatures/features).
 func declaredFeatures() []string {
-	return []string{"ExtendWebSocketsToKubelet", "RestartAllContainersOnContainerExits"}
+	return []string{"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}
 }
 
 // images lists the images on the runtime; nil before it has answered.
