@@ -405,8 +405,15 @@ func (a *agent) retainAlignment() {
 	if a.alignment == nil || !a.catalog.ready() {
 		return
 	}
-	a.alignment.retain(func(uid types.UID) bool {
-		s, known := a.pool.State(uid)
-		return a.runs(uid) || (a.catalog.wants(uid) || known) && !s.Done()
-	})
+	a.alignment.retain(a.keeps)
+}
+
+// keeps reports whether a pod keeps what it was given: it runs, or has a worker that has
+// not finished, or will have one.
+func (a *agent) keeps(uid types.UID) bool {
+	s, known := a.pool.State(uid)
+	if known {
+		return !s.Done() || a.runs(uid)
+	}
+	return a.catalog.wants(uid) || a.runs(uid)
 }
