@@ -159,10 +159,11 @@ test-vm: test-guest ## kernels that the host lacks: guests of user-mode Linux 6.
 	@$(VM) $(QEMU) -run '^TestInQemu' ./examples/kube-proxy
 
 .PHONY: test-proxies
-test-proxies: vm ## the table of packet flows in guests, with SCTP: ipvs and nftables on Linux 6.12, iptables-legacy on 6.1
+test-proxies: vm ## the table of packet flows in guests, with SCTP: ipvs and nftables on Linux 6.12, iptables-legacy on 6.1; a change of mode
 	$(call say,packet flows of each mode)
 	@hack/install.sh $(APT_QEMU)
 	@$(VM) $(QEMU) -run '^TestInQemuPacketFlows$$' ./proxier/ipvs
+	@$(VM) $(QEMU) -run '^TestInQemuNoConnection' ./examples/kube-proxy/proxy
 	@$(VM) $(UML) -run '^TestKernelPacketFlows$$/legacy' ./proxier/iptables
 	@$(VM) $(QEMU) -run '^TestKernelPacketFlows$$' ./proxier/nftables
 
