@@ -308,7 +308,7 @@ func (a *agent) retainDevices() {
 	snap := a.snapshot.Load()
 	a.devices.Retain(func(uid types.UID) bool {
 		s, known := a.pool.State(uid)
-		return (a.catalog.wants(uid) || known) && !s.Done() || len(runningContainers(snap.Pods[uid])) > 0
+		return known && !s.Done() || !known && a.catalog.wants(uid) || len(runningContainers(snap.Pods[uid])) > 0
 	})
 }
 
