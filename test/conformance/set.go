@@ -92,6 +92,10 @@ func Sets() []Set {
 			Name: "devices", About: "device plugins that fail, of the kubelet's own suite",
 			Suite: E2ENode, Focus: `^\[sig-node\] Device Plugin Failures\b`, Nodes: 1, Part: Node, Skip: `\[Serial\]|\[Disruptive\]|\[Flaky\]`,
 		},
+		{
+			Name: "pinning", About: "CPUs and memory of containers' own, of the kubelet's own suite",
+			Suite: E2ENode, Nodes: 1, Part: Node, Focus: `^\[sig-node\] (` + strings.Join(pinningGroup(), "|") + `)`,
+		},
 	}
 }
 
@@ -102,6 +106,19 @@ func firstGroup() []string {
 		`ContainerLogPath`, `Deleted pods handling`, `Hostname of Pod`, `MirrorPod`, `MirrorPodWithGracePeriod`,
 		`Pod SIGKILL`, `Pod conditions managed by Kubelet`, `Security Context \[LinuxOnly\] Container PID namespace sharing`,
 		`Terminate Pods`,
+	}
+}
+
+// pinningGroup matches the specs of test/e2e_node about CPUs and memory of containers' own
+// that take a machine of two CPUs and one NUMA node.
+func pinningGroup() []string {
+	return []string{
+		`CPU Manager \[Feature:CPUManager\] When checking the sidecar containers`,
+		`CPU Manager \[Feature:CPUManager\] when running guaranteed pod tests should allocate exclusively a CPU to`,
+		`CPU Manager \[Feature:CPUManager\] when running non-guaranteed pods tests`,
+		`CPU Manager Metrics \[Feature:CPUManager\]`,
+		`Memory Manager (Metrics )?(\[LinuxOnly\] )?\[Feature:MemoryManager\]`,
+		`Topology Manager Metrics \[Feature:TopologyManager\]`,
 	}
 }
 
