@@ -152,17 +152,21 @@ func (c *Client) newManager(first, config *rest.Config) (certificate.Manager, er
 	}
 	first = rest.CopyConfig(first)
 	first.UserAgent, first.ContentType = c.cfg.UserAgent, plain
-	renewing := sync.OnceValues(func() (*rest.Config, error) { return c.Config(nil) })
+	// What could not be read once is read again at the next attempt.
+	var renewing *rest.Config
 	return certificate.NewManager(&certificate.Config{
 		ClientsetFn: func(current *tls.Certificate) (kubernetes.Interface, error) {
 			if current == nil {
 				return kubernetes.NewForConfig(first)
 			}
-			config, err := renewing()
-			if err != nil {
-				return nil, err
+			if renewing == nil {
+				config, err := c.Config(nil)
+				if err != nil {
+					return nil, err
+				}
+				renewing = config
 			}
-			return kubernetes.NewForConfig(config)
+			return kubernetes.NewForConfig(renewing)
 		},
 		Template: &x509.CertificateRequest{Subject: pkix.Name{
 			CommonName: "system:node:" + c.cfg.Node, Organization: []string{"system:nodes"},

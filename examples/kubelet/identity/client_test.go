@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -188,28 +189,23 @@ func checkFiles(t *testing.T, cfg Config) {
 // that carry the old one end, and the next ones carry the new one.
 func TestRotation(t *testing.T) {
 	a, dir := newAPI(t), t.TempDir()
-	a.lives = [][2]time.Duration{{-time.Hour, 5 * time.Minute}}
-	cfg := Config{
-		Kubeconfig: filepath.Join(dir, "kubelet.conf"), Dir: filepath.Join(dir, "pki"),
-		Bootstrap: a.kubeconfig(t, dir, "bootstrap", &clientcmdapi.AuthInfo{Token: bootstrapToken}),
+	pki := filepath.Join(dir, "pki")
+	current := filepath.Join(pki, "kubelet-client-current.pem")
+	cert, key := a.issue(t, "system:node:node-a", -time.Hour, 5*time.Minute)
+	dated := filepath.Join(pki, "kubelet-client-2026-01-01-00-00-00.pem")
+	if err := errors.Join(os.Mkdir(pki, 0o700), os.WriteFile(dated, slices.Concat(cert, key), 0o600), os.Symlink(dated, current)); err != nil {
+		t.Fatal(err)
 	}
-	c := open(t, cfg)
-	// The first certificate is got as by an earlier process.
-	c.manager.Start()
-	eventually(t, "there is a certificate", func() error {
-		if c.Certificate() == nil {
-			return errors.New("there is none")
-		}
-		return nil
+	c := open(t, Config{
+		Kubeconfig: a.kubeconfig(t, dir, "kubelet.conf", &clientcmdapi.AuthInfo{ClientCertificate: current, ClientKey: current}),
+		Dir:        pki,
 	})
-	c.manager.Stop()
-	c = open(t, cfg)
 	config, err := c.Config(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	waits := make(chan error, 1)
-	if got, err := ask(t, config, "/who"); err != nil || got != "system:node:node-a 101" {
+	if got, err := ask(t, config, "/who"); err != nil || got != "system:node:node-a 7" {
 		t.Fatalf("before the rotation the node is %q (%v)", got, err)
 	}
 	go func() {
@@ -223,12 +219,12 @@ func TestRotation(t *testing.T) {
 	}
 	eventually(t, "the new certificate is used", func() error {
 		got, err := ask(t, config, "/who")
-		if err == nil && got != "system:node:node-a 102" {
+		if err == nil && got != "system:node:node-a 101" {
 			err = errors.New("the node is " + got)
 		}
 		return err
 	})
-	if _, askers := a.requests(); !cmp.Equal(askers, []string{"bootstrap", "system:node:node-a"}) {
+	if _, askers := a.requests(); !cmp.Equal(askers, []string{"system:node:node-a"}) {
 		t.Errorf("%q have asked", askers)
 	}
 }
