@@ -56,10 +56,15 @@ func (o *doctorOptions) command() *cli.Command {
 	return c
 }
 
-// runDoctor is the command doctor.
-func runDoctor(args []string, stdout, stderr io.Writer) error {
+// runDoctor is the command doctor. The flags of the kubelet that runs come before its own.
+func runDoctor(running, args []string, stdout, stderr io.Writer) error {
 	o := &doctorOptions{}
-	rest, err := o.command().Parse(args, stderr)
+	command := o.command()
+	running, unknown := known(command.Flags(), running)
+	for _, flag := range unknown {
+		fmt.Fprintf(stderr, "kubelet doctor: flag %s of the kubelet that runs is not known and left out\n", flag)
+	}
+	rest, err := command.Parse(slices.Concat(running, args), stderr)
 	switch {
 	case err != nil:
 		return help(err)
@@ -130,8 +135,26 @@ func exists(path string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// runningArgs returns the flags of the one kubelet that runs in this network namespace;
-// nothing if there is none, or several.
+// known takes from args the flags that are not defined, with their values. A kubelet of
+// another make may have some.
+func known(flags *pflag.FlagSet, args []string) (kept, unknown []string) {
+	for i := 0; i < len(args); i++ {
+		name, _, joined := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if !strings.HasPrefix(args[i], "--") || flags.Lookup(name) != nil {
+			kept = append(kept, args[i])
+			continue
+		}
+		unknown = append(unknown, "--"+name)
+		if !joined && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			i++
+		}
+	}
+	return kept, unknown
+}
+
+// runningArgs returns the flags of the one kubelet that runs on this node; nothing if there
+// is none, or several. Only a process that may be trusted counts: its flags name files, and
+// those may name commands.
 func runningArgs(proc string) []string {
 	names, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "comm"))
 	if err != nil {
@@ -141,7 +164,7 @@ func runningArgs(proc string) []string {
 	for _, path := range names {
 		comm, err := os.ReadFile(path)
 		dir := filepath.Dir(path)
-		if err != nil || strings.TrimSpace(string(comm)) != "kubelet" || filepath.Base(dir) == strconv.Itoa(os.Getpid()) || elsewhere(proc, dir) {
+		if err != nil || strings.TrimSpace(string(comm)) != "kubelet" || filepath.Base(dir) == strconv.Itoa(os.Getpid()) || elsewhere(proc, dir) || !trusted(dir) {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
@@ -159,10 +182,27 @@ func runningArgs(proc string) []string {
 	return found[0]
 }
 
-// elsewhere reports whether a process is known to be in another network namespace, like the
-// kubelet of a node that is a container here.
+// elsewhere reports whether a process is in another namespace than this one, like the
+// kubelet of a node that is a container here, or somebody's pod.
 func elsewhere(proc, dir string) bool {
-	own, ownErr := os.Readlink(filepath.Join(proc, "self", "ns", "net"))
-	other, otherErr := os.Readlink(filepath.Join(dir, "ns", "net"))
-	return ownErr == nil && otherErr == nil && own != other
+	for _, kind := range []string{"net", "mnt", "pid", "user"} {
+		own, err := os.Readlink(filepath.Join(proc, "self", "ns", kind))
+		if err != nil {
+			continue // a kernel without this kind
+		}
+		if other, err := os.Readlink(filepath.Join(dir, "ns", kind)); err != nil || own != other {
+			return true
+		}
+	}
+	return false
+}
+
+// trusted reports whether a process is root's or the caller's own.
+func trusted(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
 }

@@ -23,7 +23,7 @@ func TestDoctor(t *testing.T) {
 	}
 	args := []string{"--config", file, "--root-dir", dir, "--hostname-override=node-a", "--max-pods=-2"}
 	var out, log bytes.Buffer
-	err := runDoctor(args, &out, &log)
+	err := runDoctor(nil, args, &out, &log)
 	if exit(err, &bytes.Buffer{}) != exitFailed || !strings.Contains(err.Error(), "problems were found") {
 		t.Errorf("error is %v, want one that counts the problems", err)
 	}
@@ -33,7 +33,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := runDoctor(append(args, "-o", "json"), &out, &log); err == nil {
+	if err := runDoctor(nil, append(args, "-o", "json"), &out, &log); err == nil {
 		t.Error("no problem was found")
 	}
 	var findings []doctor.Finding
@@ -41,11 +41,11 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("JSON is %v: %s", err, &out)
 	}
 	for _, wrong := range [][]string{{"-o", "xml"}, {"node-a"}, {"--no-such-flag"}} {
-		if err := runDoctor(wrong, &out, &log); exit(err, &bytes.Buffer{}) != exitUsage {
+		if err := runDoctor(nil, wrong, &out, &log); exit(err, &bytes.Buffer{}) != exitUsage {
 			t.Errorf("%v: %v, want an error of the command line", wrong, err)
 		}
 	}
-	if err := runDoctor([]string{"--help"}, &out, &log); err != nil || !strings.Contains(log.String(), "--output") || strings.Contains(log.String(), "--max-pods") {
+	if err := runDoctor(nil, []string{"--help"}, &out, &log); err != nil || !strings.Contains(log.String(), "--output") || strings.Contains(log.String(), "--max-pods") {
 		t.Errorf("help is %v: %s", err, &log)
 	}
 }
@@ -81,19 +81,46 @@ func TestRunningArgs(t *testing.T) {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 	process(proc, "10", "kubelet", "/usr/bin/kubelet\x00--config=/y\x00")
-	namespace := func(pid, name string) {
-		dir := filepath.Join(proc, pid, "ns")
-		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755), os.Symlink(name, filepath.Join(dir, "net"))); err != nil {
+	namespace := func(pid, kind, name string) {
+		t.Helper()
+		link := filepath.Join(proc, pid, "ns", kind)
+		if err := errors.Join(os.RemoveAll(link), os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(name, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	namespace("self", "net:[1]")
-	namespace("10", "net:[2]")
-	if diff := cmp.Diff([]string{"--config=/x", "--max-pods=5"}, runningArgs(proc)); diff != "" {
-		t.Errorf("flags beside a kubelet elsewhere (-want +got):\n%s", diff)
+	for _, kind := range []string{"net", "mnt"} {
+		for _, pid := range []string{"self", "9", "10"} {
+			namespace(pid, kind, kind+":[1]")
+		}
 	}
-	namespace("10", "net:[1]")
+	for _, kind := range []string{"net", "mnt"} {
+		namespace("10", kind, kind+":[2]")
+		if diff := cmp.Diff([]string{"--config=/x", "--max-pods=5"}, runningArgs(proc)); diff != "" {
+			t.Errorf("flags beside a kubelet with another %s (-want +got):\n%s", kind, diff)
+		}
+		namespace("10", kind, kind+":[1]")
+	}
 	if got := runningArgs(proc); got != nil {
 		t.Errorf("with two kubelets the flags are %q", got)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := os.Chown(filepath.Join(proc, "10"), 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"--config=/x", "--max-pods=5"}, runningArgs(proc)); diff != "" {
+		t.Errorf("flags beside a program of somebody else (-want +got):\n%s", diff)
+	}
+}
+
+func TestFlagsOfAnotherKubelet(t *testing.T) {
+	flags := (&doctorOptions{}).command().Flags()
+	kept, unknown := known(flags, []string{"--config=/x", "--never-heard", "of", "--nor=that", "-v", "2", "--neither", "--max-pods", "5"})
+	if diff := cmp.Diff([]string{"--config=/x", "-v", "2", "--max-pods", "5"}, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"--never-heard", "--nor", "--neither"}, unknown); diff != "" {
+		t.Errorf("unknown (-want +got):\n%s", diff)
 	}
 }

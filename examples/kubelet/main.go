@@ -44,7 +44,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 		case "run":
 			return runOnce(args[1:], stdout, stderr)
 		case "doctor":
-			return runDoctor(append(runningArgs("/proc"), args[1:]...), stdout, stderr)
+			return runDoctor(runningArgs("/proc"), args[1:], stdout, stderr)
 		case "completion":
 			return runCompletion(args[1:], stdout, stderr)
 		}
