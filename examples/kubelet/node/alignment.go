@@ -261,11 +261,11 @@ func (a *alignment) admit(ctx context.Context, pod *corev1.Pod) admission.Decisi
 // mayFitLater reports whether a refused pod is to wait. Nobody replaces a pod of a manifest
 // that has failed; others fail, as with a kubelet, so that they are placed anew.
 func mayFitLater(pod *corev1.Pod, err error) bool {
-	var later interface {
+	type patient interface {
 		error
 		NotYet() bool
 	}
-	if errors.As(err, &later) {
+	if later, ok := errors.AsType[patient](err); ok {
 		return later.NotYet() || ofManifest(pod)
 	}
 	cores, ok := errors.AsType[*topology.SMTError](err)
