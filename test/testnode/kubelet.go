@@ -59,6 +59,8 @@ func (n *Node) LaunchKubelet(binary string, settings ...map[string]any) (*Kubele
 		"failSwapOn":   false,
 		"featureGates": map[string]bool{"KubeletInUserNamespace": true},
 		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
+		// Nor are images of other tests removed because that disk is nearly full.
+		"imageGCHighThresholdPercent": 100,
 	}
 	for _, s := range settings {
 		maps.Copy(config, s)
