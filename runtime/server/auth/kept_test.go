@@ -3,6 +3,8 @@ package auth_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -192,5 +194,38 @@ func TestAnswersThatDoNotCome(t *testing.T) {
 		if took := time.Since(began); took != 30*time.Second {
 			t.Errorf("it took %s", took)
 		}
+	})
+}
+
+// Who asks and goes, or is told to, waits for no API server: neither the first who asks nor
+// those who share its question.
+func TestNobodyWaitsBeyondTheirRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := protect(t, func(c *auth.Config) { c.Mode, c.Access = auth.AlwaysAllow, nil })
+		f.tokens.set(func(ctx context.Context) (authenticationv1.TokenReviewStatus, error) {
+			<-ctx.Done()
+			return authenticationv1.TokenReviewStatus{}, ctx.Err()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				r := httptest.NewRequest("GET", "/pods", http.NoBody).WithContext(ctx)
+				r.Header.Set("Authorization", "Bearer good")
+				if got := f.send(r); got != "401 Unauthorized" {
+					t.Errorf("the answer is %q", got)
+				}
+				if took := time.Since(began); took != 5*time.Second {
+					t.Errorf("a request of five seconds took %s", took)
+				}
+			})
+		}
+		wg.Wait()
+		if got := f.tokens.times(); got != 1 {
+			t.Errorf("the API server was asked %d times, want once", got)
+		}
+		<-time.After(time.Minute) // the question ends by itself
 	})
 }

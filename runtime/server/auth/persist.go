@@ -36,10 +36,10 @@ type asker[V any] struct {
 
 func newAsker[V any]() *asker[V] { return &asker[V]{slots: make(chan struct{}, maxAsking)} }
 
-// ask calls for an answer, in the goroutine of the first who asks. The answer is for all
-// of them, so it does not depend on whether that one stays.
+// ask waits for an answer until ctx ends. The answer is for all who ask, so the question
+// goes on without the one who asked first, for askTimeout at most.
 func (a *asker[V]) ask(ctx context.Context, k key, call func(context.Context) (V, error)) (V, error) {
-	v, err, _ := a.same.Do(string(k[:]), func() (any, error) {
+	result := a.same.DoChan(string(k[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
 		select {
@@ -50,8 +50,14 @@ func (a *asker[V]) ask(ctx context.Context, k key, call func(context.Context) (V
 		}
 		return call(ctx)
 	})
-	answer, _ := v.(V)
-	return answer, err
+	var none V
+	select {
+	case r := <-result:
+		answer, _ := r.Val.(V)
+		return answer, r.Err
+	case <-ctx.Done():
+		return none, fmt.Errorf("%w before the request ended: %w", errUnanswered, context.Cause(ctx))
+	}
 }
 
 // persist calls until it succeeds, fails in a way that another call would, too, or it has

@@ -55,7 +55,7 @@ func handshake(dir string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{TLSConfig: config, ReadHeaderTimeout: time.Second}
+	server := &http.Server{TLSConfig: config, ReadHeaderTimeout: time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(tls.NewListener(l, config)) }()
 	defer func() {
