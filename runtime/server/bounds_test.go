@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+	framing "github.com/moby/spdystream/spdy"
 	"golang.org/x/sys/unix"
 
 	"github.com/nodekit-go/nodekit/runtime/runtimetest"
@@ -66,9 +68,18 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := a.with(t).dial()
-			if _, err := io.WriteString(c, tt.first); err != nil {
+			// A machine that has too much to do may be the slow client itself.
+			d := tls.Dialer{Config: insecure()}
+			c, err := d.DialContext(t.Context(), "tcp", a.host)
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			if err := c.SetDeadline(time.Now().Add(bound)); err != nil {
 				t.Fatal(err)
+			}
+			if _, err := io.WriteString(c, tt.first); err != nil {
+				return
 			}
 			var wg sync.WaitGroup
 			wg.Go(func() {
@@ -184,7 +195,7 @@ func TestAThousandIdleStreams(t *testing.T) {
 	a.get("/pods", http.StatusOK)
 	for i, c := range conns {
 		tell(t, c, 0, "still there?")
-		if _, m, err := c.ReadMessage(); err != nil || string(m) != "\x00still there?" {
+		if m, err := next(t, c); err != nil || string(m) != "\x00still there?" {
 			t.Fatalf("stream %d says %q, %v", i+1, m, err)
 		}
 		c.Close()
@@ -219,7 +230,7 @@ func TestRuntimeThatServesStreamsWithTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	tell(t, c, 0, "hello")
-	if _, m, err := c.ReadMessage(); err != nil || string(m) != "\x00hello" {
+	if m, err := next(t, c); err != nil || string(m) != "\x00hello" {
 		t.Errorf("the stream says %q, %v", m, err)
 	}
 }
@@ -259,32 +270,119 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
+const sleepPath = "/exec/default/web/app?command=sleep&output=1&input=1"
+
+// What a command says first is there before anything else moves.
+func TestFirstOutputComesAtOnce(t *testing.T) {
+	a := newNode(t, runtimetest.Config{Exec: sleeps}).serve(t)
+	for _, p := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
+		t.Run(p, func(t *testing.T) {
+			c, _, err := a.with(t).dialWebSocket(sleepPath, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for said := ""; said != "ready"; {
+				m, err := next(t, c)
+				if err != nil {
+					t.Fatalf("the client heard %q (%v), want ready", said, err)
+				}
+				said += string(m[1:])
+			}
+		})
+	}
+}
+
 func TestStreamsEndWhenNothingMoves(t *testing.T) {
 	n := newNode(t, runtimetest.Config{Exec: sleeps})
 	a := n.serve(t, func(c *server.Config) { c.Limits.StreamIdle = 5 * time.Second })
 	for _, p := range []string{"v4.channel.k8s.io", "v5.channel.k8s.io"} {
 		t.Run(p, func(t *testing.T) {
 			t.Parallel()
-			c, _, err := a.with(t).dialWebSocket("/exec/default/web/app?command=sleep&output=1&input=1", p)
+			c, _, err := a.with(t).dialWebSocket(sleepPath, p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for said := ""; ; {
-				_, m, err := c.ReadMessage()
-				if err == nil {
-					said += string(m[1:])
-				} else {
-					if !has(said, "ready") {
-						t.Errorf("the client heard %q before the end, want ready", said)
-					}
-					if err, ok := err.(net.Error); ok && err.Timeout() { //nolint:errorlint // it comes from the connection itself
-						t.Errorf("the stream is still open after %s", bound)
-					}
-					return
-				}
+			for err == nil {
+				_, err = next(t, c)
+			}
+			if timedOut(err) {
+				t.Errorf("the stream is still open after %s", bound)
 			}
 		})
 	}
+}
+
+// timedOut reports whether an error of a connection is that its time is over.
+func timedOut(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+// deaf is a runtime's streaming server that takes the streams of a command, and nothing after
+// them.
+func deaf(tb testing.TB, streams int) *url.URL {
+	tb.Helper()
+	gone := make(chan struct{})
+	at := upgrades(tb, httptest.NewServer, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "SPDY/3.1")
+		w.Header().Set("X-Stream-Protocol-Version", "v4.channel.k8s.io")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		framer, err := framing.NewFramer(conn, buffered)
+		for ; err == nil && streams > 0; streams-- {
+			var f framing.Frame
+			if f, err = framer.ReadFrame(); err != nil {
+				return
+			}
+			if syn, ok := f.(*framing.SynStreamFrame); ok {
+				err = framer.WriteFrame(&framing.SynReplyFrame{StreamId: syn.StreamId, Headers: http.Header{}})
+			}
+		}
+		<-gone
+	})
+	tb.Cleanup(func() { close(gone) })
+	return at
+}
+
+// A client that sends what the runtime does not take is cut off as any other.
+func TestStreamsEndWhenTheRuntimeIsDeaf(t *testing.T) {
+	block := append([]byte{0}, make([]byte, 1<<20)...)
+	dial := func(t *testing.T, idle time.Duration) (*api, *websocket.Conn) {
+		n := newNode(t, runtimetest.Config{})
+		at := deaf(t, 3)
+		a := n.serve(t, func(c *server.Config) { c.Containers.Streams, c.Limits.StreamIdle = elsewhere{at: at}, idle })
+		c, _, err := a.dialWebSocket(sleepPath, "v5.channel.k8s.io")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a, c
+	}
+	send := func(t *testing.T, c *websocket.Conn, within time.Duration) error {
+		for {
+			if err := c.SetWriteDeadline(time.Now().Add(within)); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.WriteMessage(websocket.BinaryMessage, block); err != nil {
+				return err
+			}
+		}
+	}
+	t.Run("nothing moves", func(t *testing.T) {
+		_, c := dial(t, 2*time.Second)
+		if err := send(t, c, bound); timedOut(err) {
+			t.Errorf("the stream is still open after %s", bound)
+		}
+	})
+	t.Run("the server ends", func(t *testing.T) {
+		a, c := dial(t, 0)
+		send(t, c, 2*time.Second) // until nothing fits between the two any more
+		a.stop()
+	})
 }
 
 func TestStreamsEndWithTheServer(t *testing.T) {

@@ -108,16 +108,16 @@ func (c *CRI) Exec(ctx context.Context, of Container, cmd []string, opts StreamO
 
 // Attach implements Streams.
 func (c *CRI) Attach(ctx context.Context, of Container, opts StreamOptions) (*url.URL, error) {
-	spec, ok := of.spec()
-	if !ok {
+	if _, ok := of.spec(); !ok {
 		return nil, fmt.Errorf("container %s not found in pod %s", of.Name, of.Pod.Name)
 	}
 	id, err := c.find(ctx, of)
 	if err != nil {
 		return nil, err
 	}
+	opts = of.attached(opts)
 	resp, err := c.runtime.Attach(ctx, &runtimeapi.AttachRequest{
-		ContainerId: id, Tty: spec.TTY, Stdin: opts.Stdin, Stdout: opts.Stdout, Stderr: opts.Stderr && !spec.TTY,
+		ContainerId: id, Tty: opts.TTY, Stdin: opts.Stdin, Stdout: opts.Stdout, Stderr: opts.Stderr,
 	})
 	if err != nil {
 		return nil, err

@@ -72,6 +72,8 @@ type api struct {
 	// host is its address and port.
 	host   string
 	client *http.Client
+	// stop ends the server and waits for it.
+	stop func()
 }
 
 // serve starts a server; it ends with the test, all its streams with it. protocols are those
@@ -87,16 +89,24 @@ func serve(tb testing.TB, cfg server.Config, protocols ...string) *api {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
 	c := &tls.Config{Certificates: []tls.Certificate{certificate(tb)}, NextProtos: protocols}
 	go func() { ended <- s.ServeTLS(ctx, l, c) }()
 	a := &api{tb: tb, host: l.Addr().String(), client: &http.Client{Transport: &http.Transport{TLSClientConfig: insecure()}}}
-	tb.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			tb.Errorf("ServeTLS: %v", err)
+	a.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				tb.Errorf("ServeTLS: %v", err)
+			}
+		case <-time.After(2 * bound):
+			tb.Errorf("ServeTLS goes on %s after the end of its context", 2*bound)
 		}
+	})
+	tb.Cleanup(func() {
+		a.stop()
 		a.client.CloseIdleConnections()
 	})
 	return a
@@ -105,7 +115,7 @@ func serve(tb testing.TB, cfg server.Config, protocols ...string) *api {
 // with is the same server for another test.
 func (a *api) with(tb testing.TB) *api {
 	tb.Helper()
-	return &api{tb: tb, host: a.host, client: a.client}
+	return &api{tb: tb, host: a.host, client: a.client, stop: a.stop}
 }
 
 func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} } //nolint:gosec // the server is the test's own

@@ -50,8 +50,10 @@ func (s *Server) serveLogs(w http.ResponseWriter, r *http.Request) {
 		out.begin()
 	case !out.begun:
 		fail(w, http.StatusBadRequest, err.Error())
-	case r.Context().Err() == nil:
-		s.log.Warn("log of a container broke off", "pod", c.Pod.Namespace+"/"+c.Pod.Name, "container", c.Name, "err", err)
+	default:
+		if r.Context().Err() == nil { // neither the client nor the server has ended it
+			s.log.Warn("log of a container broke off", "pod", c.Pod.Namespace+"/"+c.Pod.Name, "container", c.Name, "err", err)
+		}
 		panic(http.ErrAbortHandler) // net/http's way to let the client see that this is not the end
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -287,5 +289,73 @@ func TestLogsElsewhereAreRefused(t *testing.T) {
 	n.root = t.TempDir()
 	if got := n.serve(t).get("/containerLogs/default/web/app", http.StatusBadRequest); !has(got, "is not below "+n.root) {
 		t.Errorf("answer is %q", got)
+	}
+}
+
+// A log that is followed has no end because the server ends: its client sees that it was cut.
+func TestFollowedLogIsCutWithTheServer(t *testing.T) {
+	n := newNode(t, runtimetest.Config{}, runtimetest.Life{Echo: true})
+	a := n.serve(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+a.host+"/containerLogs/default/web/app?follow=true", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	a.stop()
+	if text, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("the log %q seems to be complete", text)
+	}
+}
+
+// steps is a client of which a test sees in which order it is served.
+type steps struct {
+	http.ResponseWriter
+	took []string
+}
+
+func (s *steps) Write(b []byte) (int, error) {
+	s.took = append(s.took, "write "+string(b))
+	return s.ResponseWriter.Write(b)
+}
+
+func (s *steps) FlushError() error {
+	s.took = append(s.took, "flush")
+	return nil
+}
+
+func (s *steps) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		s.took = append(s.took, "any time")
+	} else {
+		s.took = append(s.took, "limited time")
+	}
+	return nil
+}
+
+// oneLine is a log that has one line.
+type oneLine struct{}
+
+func (oneLine) CopyLog(_ context.Context, w io.Writer, _ server.Container, _ *corev1.PodLogOptions) error {
+	_, err := io.WriteString(w, "line")
+	return err
+}
+
+// A client has its time for what it is sent, and a container any time between two lines.
+func TestLogMayBeSilent(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
+	pod.Name, pod.Namespace = "web", "default"
+	s, err := server.New(server.Config{Protect: server.Open, Pods: pods{pod}, Containers: server.Containers{Logs: oneLine{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &steps{ResponseWriter: httptest.NewRecorder()}
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/containerLogs/default/web/app?follow=true", http.NoBody))
+	want := []string{"limited time", "write line", "flush", "any time"}
+	if i := slices.Index(w.took, "limited time"); i < 0 || !slices.Equal(w.took[i:], want) {
+		t.Errorf("the steps are %q, want %q at their end", w.took, want)
 	}
 }

@@ -29,7 +29,8 @@ func endless(w http.ResponseWriter) {
 	_ = c.SetWriteDeadline(time.Time{})
 }
 
-// Write sends b at once.
+// Write sends b at once. Afterwards there is no limit again: HTTP/2 enforces one that passes
+// between two writes, too.
 func (p *progress) Write(b []byte) (int, error) {
 	if !p.begun {
 		p.begin()
@@ -39,7 +40,11 @@ func (p *progress) Write(b []byte) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	return n, p.control.Flush()
+	if err := p.control.Flush(); err != nil {
+		return n, err
+	}
+	_ = p.control.SetWriteDeadline(time.Time{})
+	return n, nil
 }
 
 // begin makes sure that there is a header.

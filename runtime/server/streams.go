@@ -18,7 +18,7 @@ type Streams interface {
 	// Exec prepares a command.
 	Exec(ctx context.Context, c Container, cmd []string, opts StreamOptions) (*url.URL, error)
 	// Attach prepares to see and feed what runs in the container. Whether it has a terminal
-	// the container says, not the client.
+	// the container's specification says, not the client, and so do opts.
 	Attach(ctx context.Context, c Container, opts StreamOptions) (*url.URL, error)
 	// PortForward prepares connections to ports of the pod. The ports are those of a client
 	// with a WebSocket of the old protocol; others name them later.
@@ -74,20 +74,31 @@ func parsePorts(q url.Values) ([]int32, error) {
 
 // serveExec runs a command in a container.
 func (s *Server) serveExec(w http.ResponseWriter, r *http.Request) {
-	s.serveStreams(w, r, func(ctx context.Context, c Container, opts StreamOptions) (*url.URL, error) {
-		return s.cfg.Containers.Streams.Exec(ctx, c, r.URL.Query()["command"], opts)
+	s.serveStreams(w, r, func(ctx context.Context, c Container, opts *StreamOptions) (*url.URL, error) {
+		return s.cfg.Containers.Streams.Exec(ctx, c, r.URL.Query()["command"], *opts)
 	})
 }
 
 // serveAttach shows what runs in a container.
 func (s *Server) serveAttach(w http.ResponseWriter, r *http.Request) {
-	s.serveStreams(w, r, func(ctx context.Context, c Container, opts StreamOptions) (*url.URL, error) {
-		return s.cfg.Containers.Streams.Attach(ctx, c, opts)
+	s.serveStreams(w, r, func(ctx context.Context, c Container, opts *StreamOptions) (*url.URL, error) {
+		*opts = c.attached(*opts)
+		return s.cfg.Containers.Streams.Attach(ctx, c, *opts)
 	})
 }
 
-// openStream has the runtime prepare a stream.
-type openStream func(ctx context.Context, c Container, opts StreamOptions) (*url.URL, error)
+// attached are the streams that a client gets which attaches with opts: a container has a
+// terminal or it has none, and with one it has no stderr.
+func (c Container) attached(opts StreamOptions) StreamOptions {
+	if spec, ok := c.spec(); ok {
+		opts.TTY = spec.TTY
+		opts.Stderr = opts.Stderr && !spec.TTY
+	}
+	return opts
+}
+
+// openStream has the runtime prepare a stream, and changes opts to what it was asked for.
+type openStream func(ctx context.Context, c Container, opts *StreamOptions) (*url.URL, error)
 
 // serveStreams connects a client with a command.
 func (s *Server) serveStreams(w http.ResponseWriter, r *http.Request, open openStream) {
@@ -108,7 +119,7 @@ func (s *Server) serveStreams(w http.ResponseWriter, r *http.Request, open openS
 		fail(w, http.StatusBadRequest, upgradeRequired)
 		return
 	}
-	u, err := open(r.Context(), c, opts)
+	u, err := open(r.Context(), c, &opts)
 	if err != nil {
 		failAt(w, err)
 		return

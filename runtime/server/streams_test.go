@@ -26,7 +26,7 @@ import (
 	"github.com/nodekit-go/nodekit/runtime/server"
 )
 
-// bound is how long a stream of a test may take.
+// bound is how long a server may take for a step of a test.
 const bound = time.Minute
 
 // dialSPDY opens a connection for streams.
@@ -84,11 +84,18 @@ func (a *api) dialWebSocket(path string, protocols ...string) (*websocket.Conn, 
 	c, resp, err := d.DialContext(a.tb.Context(), "wss://"+a.host+path, http.Header{"Authorization": {"Bearer secret"}, "Origin": {"https://dashboard.example"}})
 	if err == nil {
 		a.tb.Cleanup(func() { c.Close() })
-		if err := c.SetReadDeadline(time.Now().Add(bound)); err != nil {
-			a.tb.Fatal(err)
-		}
 	}
 	return c, resp, err
+}
+
+// next reads a message, for which the server has its time from now on.
+func next(tb testing.TB, c *websocket.Conn) ([]byte, error) {
+	tb.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(bound)); err != nil {
+		tb.Fatal(err)
+	}
+	_, m, err := c.ReadMessage()
+	return m, err
 }
 
 // tell sends a message to a channel.
@@ -104,7 +111,7 @@ func hear(tb testing.TB, c *websocket.Conn) map[byte]string {
 	tb.Helper()
 	got := map[byte]string{}
 	for {
-		_, m, err := c.ReadMessage()
+		m, err := next(tb, c)
 		if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseAbnormalClosure) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return got
 		}
@@ -264,17 +271,29 @@ func TestTerminalsHaveNoErrors(t *testing.T) {
 }
 
 func TestAttach(t *testing.T) {
-	for _, protocol := range []string{"v5.channel.k8s.io", "v4.channel.k8s.io"} {
-		t.Run(protocol, func(t *testing.T) {
+	for _, tt := range []struct {
+		name, protocol, query string
+		// tty says that the container has a terminal.
+		tty bool
+	}{
+		{"v5", "v5.channel.k8s.io", "", false},
+		{"v4", "v4.channel.k8s.io", "", false},
+		{"a terminal that the client knows", "v5.channel.k8s.io", "&tty=1", true},
+		{"a terminal that it does not know", "v5.channel.k8s.io", "", true},
+		{"a terminal, and it wants errors", "v5.channel.k8s.io", "&error=1", true},
+		{"no terminal, and it wants one", "v5.channel.k8s.io", "&tty=1", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			n := newNode(t, runtimetest.Config{}, runtimetest.Life{Echo: true})
+			n.pod.Spec.Containers[0].TTY = tt.tty
 			a := n.serve(t)
-			c, _, err := a.dialWebSocket("/attach/default/web/"+uid+"/app?input=1&output=1", protocol)
+			c, _, err := a.dialWebSocket("/attach/default/web/"+uid+"/app?input=1&output=1"+tt.query, tt.protocol)
 			if err != nil {
 				t.Fatal(err)
 			}
 			tell(t, c, 0, "hello\n")
 			for got := ""; got != "hello\n"; {
-				_, m, err := c.ReadMessage()
+				m, err := next(t, c)
 				if err != nil || m[0] != 1 {
 					t.Fatalf("got %q, %v", m, err)
 				}
@@ -284,6 +303,10 @@ func TestAttach(t *testing.T) {
 				t.Fatal(err)
 			}
 			hear(t, c)
+			calls := n.rt.Calls("Attach")
+			if req, ok := calls[0].Request.(*runtimeapi.AttachRequest); !ok || req.GetTty() != tt.tty || req.GetStderr() {
+				t.Errorf("the runtime was asked %v, want tty %t and no stderr", calls[0].Request, tt.tty)
+			}
 		})
 	}
 }
@@ -393,7 +416,7 @@ func TestPortForwardOverTheOldWebSocket(t *testing.T) {
 	}
 	tell(t, c, 0, "hello\n")
 	for got := ""; !strings.Contains(got, `web:80 got "hello\n"`); {
-		_, m, err := c.ReadMessage()
+		m, err := next(t, c)
 		if err != nil {
 			t.Fatalf("after %q: %v", got, err)
 		}

@@ -39,8 +39,37 @@ const maxStatus = 1 << 20
 
 // remote is a command at the runtime, over SPDY. Streams that nobody wants are nil.
 type remote struct {
-	conn                                 httpstream.Connection
-	stdin, stdout, stderr, final, resize httpstream.Stream
+	// up is the connection beneath conn.
+	up                    io.Closer
+	conn                  httpstream.Connection
+	stdout, stderr, final httpstream.Stream
+	stdin, resize         input
+}
+
+// input is a stream to a command that need not take it: once the command takes no more, what
+// comes is dropped, for its output and how it ends are still to come. Only one goroutine
+// may use it.
+type input struct {
+	stream httpstream.Stream
+	// over says that nothing more goes to the stream.
+	over bool
+}
+
+// Write never fails.
+func (i *input) Write(b []byte) (int, error) {
+	if i.stream != nil && !i.over {
+		_, err := i.stream.Write(b)
+		i.over = err != nil
+	}
+	return len(b), nil
+}
+
+// end tells the command that nothing more comes.
+func (i *input) end() {
+	if i.stream != nil && !i.over {
+		_ = i.stream.Close() // it takes no more either way
+	}
+	i.over = true
 }
 
 // translate lets a client with a WebSocket of channels speak with a runtime that speaks
@@ -73,8 +102,16 @@ func (s *Server) translate(w http.ResponseWriter, r *http.Request, to *url.URL, 
 	s.connect(r.Context(), socket, cmd)
 }
 
-// close ends the connection, with whatever moves on it.
+// hangUp closes the connection beneath. It waits for nothing.
+func (c *remote) hangUp() {
+	_ = c.up.Close() // it is over either way
+}
+
+// close ends the connection, with whatever moves on it. The connection beneath goes first:
+// to end the streams in order a frame has to be written, which waits for the write in
+// progress, and that one for a runtime that does not read.
 func (c *remote) close() {
+	c.hangUp()
 	_ = c.conn.Close() // it is over either way
 }
 
@@ -88,17 +125,17 @@ func newRemote(up *upgraded, opts StreamOptions) (*remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin SPDY with the runtime's streaming server: %w", err)
 	}
-	c := &remote{conn: conn}
+	c := &remote{up: up, conn: conn}
 	for _, st := range []struct {
 		name   string
 		wanted bool
 		to     *httpstream.Stream
 	}{
 		{"error", true, &c.final},
-		{"stdin", opts.Stdin, &c.stdin},
+		{"stdin", opts.Stdin, &c.stdin.stream},
 		{"stdout", opts.Stdout, &c.stdout},
 		{"stderr", opts.Stderr, &c.stderr},
-		{"resize", opts.TTY, &c.resize},
+		{"resize", opts.TTY, &c.resize.stream},
 	} {
 		if !st.wanted {
 			continue
@@ -114,7 +151,7 @@ func newRemote(up *upgraded, opts StreamOptions) (*remote, error) {
 // connect moves everything until the command has ended and all of it has been said, or until
 // the client has gone.
 func (s *Server) connect(ctx context.Context, socket *webSocket, cmd *remote) {
-	end := sync.OnceFunc(func() { cmd.close(); socket.close() })
+	end := sync.OnceFunc(func() { cmd.hangUp(); socket.close(); cmd.close() })
 	defer end()
 	defer context.AfterFunc(ctx, end)()
 	idle := time.AfterFunc(s.limits.StreamIdle, end)
@@ -135,10 +172,12 @@ func (s *Server) connect(ctx context.Context, socket *webSocket, cmd *remote) {
 	wg.Go(func() {
 		final := lastWord(cmd.final)
 		output.Wait()
-		if _, err := to(errorChannel).Write(final); err == nil {
-			socket.bye()
+		if _, err := to(errorChannel).Write(final); err != nil {
+			end()
+			return
 		}
-		end()
+		cmd.hangUp() // what the client still sends is for nobody
+		socket.bye() // receive waits for its answer
 	})
 	wg.Go(func() {
 		if err := receive(socket, cmd, moved); err != nil {
@@ -197,7 +236,7 @@ func receive(socket *webSocket, cmd *remote, moved func()) error {
 }
 
 // take hands a message on to the stream that it is for. Messages for streams that nobody
-// wanted are dropped.
+// wanted or that have ended are dropped. Its errors are those of the client's connection.
 func (c *remote) take(message io.Reader) error {
 	var head [1]byte
 	if _, err := io.ReadFull(message, head[:]); err != nil {
@@ -211,13 +250,9 @@ func (c *remote) take(message io.Reader) error {
 	case closeChannel:
 		return c.closeStream(message)
 	case stdinChannel:
-		if c.stdin != nil {
-			to = c.stdin
-		}
+		to = &c.stdin
 	case resizeChannel:
-		if c.resize != nil {
-			to = c.resize
-		}
+		to = &c.resize
 	}
 	_, err := io.Copy(to, message)
 	return err
@@ -230,15 +265,11 @@ func (c *remote) closeStream(message io.Reader) error {
 	if n != 1 {
 		return fmt.Errorf("a message that closes a channel has to name one, this has %d bytes more (%w)", n, err)
 	}
-	var st httpstream.Stream
 	switch which[0] {
 	case stdinChannel:
-		st = c.stdin
+		c.stdin.end()
 	case resizeChannel:
-		st = c.resize
+		c.resize.end()
 	}
-	if st == nil {
-		return nil
-	}
-	return st.Close()
+	return nil
 }

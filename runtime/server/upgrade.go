@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -55,10 +56,18 @@ type upgraded struct {
 	refusal []byte
 	// rest has what came behind the answer.
 	rest *bufio.Reader
+	once sync.Once
 }
 
 // Read reads what came behind the answer first.
 func (u *upgraded) Read(b []byte) (int, error) { return u.rest.Read(b) }
+
+// Close ends the connection. It may be called again.
+func (u *upgraded) Close() error {
+	var err error
+	u.once.Do(func() { err = u.Conn.Close() })
+	return err
+}
 
 // passed are the headers that concern the stream. The others are the client's and the
 // API server's business, such as what proves who they are.
@@ -209,6 +218,14 @@ func (h *hijacked) Read(b []byte) (int, error) {
 	}
 	h.rest = nil
 	return h.Conn.Read(b)
+}
+
+// bye implements client.
+func (h *hijacked) bye() {
+	if c, ok := h.Conn.(interface{ CloseWrite() error }); ok {
+		_ = c.CloseWrite() // it may have gone
+	}
+	_ = h.Conn.SetReadDeadline(time.Now().Add(closeTime))
 }
 
 // wantsChannels reports whether a client wants a WebSocket of the protocol that no runtime

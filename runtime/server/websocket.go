@@ -20,7 +20,7 @@ const (
 	tunnelSuffix = ".k8s.io"
 )
 
-// closeTime is how long a client may take for the last message.
+// closeTime is how long a client may take for the last message, and to close after it.
 const closeTime = 10 * time.Second
 
 // tunnelProtocols returns which protocols of SPDY a client wants to speak inside a
@@ -103,10 +103,11 @@ func (c *webSocket) close() {
 	_ = c.conn.Close() // it is over either way
 }
 
-// bye tells the client that all has been said.
+// bye implements client.
 func (c *webSocket) bye() {
 	message := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
 	_ = c.conn.WriteControl(websocket.CloseMessage, message, time.Now().Add(closeTime)) // it may have gone
+	_ = c.conn.SetReadDeadline(time.Now().Add(closeTime))
 }
 
 // send sends a message to a channel.
