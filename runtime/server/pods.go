@@ -28,6 +28,14 @@ type AllocatedPods interface {
 	Allocated(ctx context.Context) ([]*corev1.Pod, error)
 }
 
+// MirroredPods is an ability of Pods: to tell which objects of an API server stand for pods
+// that have another UID, as mirrors of static pods do. Who knows a pod from there asks for it
+// by the UID of the mirror.
+type MirroredPods interface {
+	// MirrorUID returns the UID of the mirror of a pod, "" if it has none.
+	MirrorUID(pod *corev1.Pod) types.UID
+}
+
 // RunningPods tells of pods that run, whoever wanted them.
 type RunningPods interface {
 	// Running returns, for each pod, its name, namespace and UID, and those of its containers
@@ -147,11 +155,17 @@ func (s *Server) pod(w http.ResponseWriter, r *http.Request, text string) (*core
 		fail(w, http.StatusNotFound, text)
 		return nil, false
 	}
-	if uid := types.UID(r.PathValue("uid")); uid != "" && pod.UID != uid {
+	if uid := types.UID(r.PathValue("uid")); uid != "" && pod.UID != uid && !s.mirrors(uid, pod) {
 		fail(w, http.StatusNotFound, "pod not found")
 		return nil, false
 	}
 	return pod, true
+}
+
+// mirrors reports whether a UID is that of the mirror of a pod.
+func (s *Server) mirrors(uid types.UID, pod *corev1.Pod) bool {
+	able, ok := s.cfg.Pods.(MirroredPods)
+	return ok && able.MirrorUID(pod) == uid
 }
 
 // container finds the container of a request in the pod's spec, or answers that there is

@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/runtime/server"
 )
@@ -21,10 +23,13 @@ type apiPods struct{ node *Node }
 var _ interface {
 	server.Pods
 	server.AllocatedPods
+	server.MirroredPods
 } = apiPods{}
 
 // List returns the pods of the API server as they are there, and those of manifests with
-// their own status, which without an API server nobody else has.
+// their own status, which without an API server nobody else has. Mirrors of the latter are
+// not among them, nor are they with the kubelet: GetPods in pkg/kubelet/kubelet_getters.go of
+// Kubernetes lists what is not a mirror.
 func (p apiPods) List(context.Context) ([]*corev1.Pod, error) {
 	if !p.node.catalog.settled() {
 		return nil, errUnsettled
@@ -46,6 +51,36 @@ func (p apiPods) Allocated(context.Context) ([]*corev1.Pod, error) {
 	pods := a.admissions.active()
 	slices.SortFunc(pods, byName)
 	return pods, nil
+}
+
+// MirrorUID returns the UID that a static pod has at the API server.
+func (p apiPods) MirrorUID(pod *corev1.Pod) types.UID {
+	if a := p.node.agent.get(); a != nil && a.cluster != nil && ofManifest(pod) {
+		return a.cluster.mirrorUIDs.of(pod)
+	}
+	return ""
+}
+
+// mirrorUIDs are the UIDs of mirrors as the API server shows them, by name.
+type mirrorUIDs struct {
+	p atomic.Pointer[map[types.NamespacedName]types.UID]
+}
+
+func (m *mirrorUIDs) replace(mirrors []*corev1.Pod) {
+	uids := make(map[types.NamespacedName]types.UID, len(mirrors))
+	for _, pod := range mirrors {
+		uids[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = pod.UID
+	}
+	m.p.Store(&uids)
+}
+
+// of returns the UID of the mirror of a pod, "" if there is none.
+func (m *mirrorUIDs) of(pod *corev1.Pod) types.UID {
+	uids := m.p.Load()
+	if uids == nil {
+		return ""
+	}
+	return (*uids)[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
 }
 
 func byName(a, b *corev1.Pod) int {

@@ -102,6 +102,34 @@ func TestAPIShowsPodsAndTheirLogs(t *testing.T) {
 	})
 }
 
+// Who knows a static pod from the API server knows the UID of its mirror.
+func TestAPIFindsAStaticPodByTheUIDOfItsMirror(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		s := newServerWithNode()
+		m.manifests.write(edition("v1"))
+		get := m.securely(t, s.inCluster)
+		pass(10 * time.Second)
+		mirror := s.wantMirror(t, "web", "v1")
+		for _, path := range []string{"/exec/default/web/%s/app?command=id&output=1", "/attach/default/web/%s/app?output=1", "/portForward/default/web/%s"} {
+			for uid, want := range map[string]string{"v1": "Upgrade request required", string(mirror.UID): "Upgrade request required", "mirror": "pod not found"} {
+				path := fmt.Sprintf(path, uid)
+				if code, text := get(path); !strings.Contains(text, want) {
+					t.Errorf("%s is %d %q, want %q", path, code, text, want)
+				}
+			}
+		}
+		_, text := get("/pods")
+		var list corev1.PodList
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != 1 || list.Items[0].UID != "v1" {
+			t.Errorf("pods are %s, want the static pod without its mirror", text)
+		}
+	})
+}
+
 // A container that puts a link where its log is shows nothing of the machine.
 func TestAPIFollowsNoLinkOfALog(t *testing.T) {
 	onMachine(t, func(m *machine) {

@@ -32,6 +32,8 @@ type cluster struct {
 	told map[types.UID]*corev1.Pod
 	// shown is how many mirrors there are.
 	shown atomic.Int64
+	// mirrorUIDs are their UIDs.
+	mirrorUIDs mirrorUIDs
 }
 
 // journalDir is where terminal statuses are kept until the API server has them.
@@ -91,6 +93,7 @@ func (c *cluster) run(ctx context.Context, m *podsource.Merger, put func(error))
 // goes to the mirror of the same version.
 func (c *cluster) observe(set podsource.Set) {
 	c.shown.Store(int64(len(set.Mirrors)))
+	c.mirrorUIDs.replace(set.Mirrors)
 	there, shown := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, pod := range slices.Concat(set.Pods, set.Mirrors) {
 		owner := mirrored(pod)
