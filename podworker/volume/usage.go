@@ -5,6 +5,7 @@ package volume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -38,7 +39,8 @@ type Space struct {
 
 // Usage returns what the volumes of a pod that a Manager keeps take up, from what is on
 // disk. What is mounted inside of one does not count, and a file that goes meanwhile may or
-// may not.
+// may not. Volumes that could not be measured are left out and named in the error beside the
+// others.
 func (m *Manager) Usage(ctx context.Context, uid types.UID) ([]Usage, error) {
 	if !isElement(uid) {
 		return nil, nil
@@ -48,18 +50,23 @@ func (m *Manager) Usage(ctx context.Context, uid types.UID) ([]Usage, error) {
 		return nil, err
 	}
 	var out []Usage
+	var errs []error
 	for _, v := range volumes {
 		if !isOwn(v.plugin) {
 			continue
 		}
 		u, err := usage(ctx, m.dirs.volume(uid, v.plugin, v.name))
-		if err != nil {
-			return nil, err
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			errs = append(errs, fmt.Errorf("measure volume %s: %w", v.name, err))
+			continue
 		}
 		u.Volume, u.EmptyDir = v.name, v.plugin == emptyDirPlugin
 		out = append(out, u)
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 // usage measures one directory.
