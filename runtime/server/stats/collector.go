@@ -190,14 +190,20 @@ func (c *Collector) askVolumes(pods []Pod, wanted func(*Pod) bool) map[types.UID
 
 func every(*Pod) bool { return true }
 
-// measureVolumes measures those of one pod, with few others at the same time.
-func (c *Collector) measureVolumes(ctx context.Context, uid types.UID) (list []Volume, err error) {
-	err = context.Canceled
+// measureVolumes measures those of one pod, with few others at the same time. Volumes that
+// could not be measured are left out: they are not worth that the others are measured
+// again at once.
+func (c *Collector) measureVolumes(ctx context.Context, uid types.UID) ([]Volume, error) {
+	var list []Volume
+	err := context.Canceled
 	c.gate.pass(ctx, func() { list, err = c.cfg.Volumes(ctx, uid) })
-	if err != nil && ctx.Err() == nil {
-		c.cfg.Log.Warn("volumes of a pod could not be measured", "uid", string(uid), "err", err)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	return list, err
+	if err != nil {
+		c.cfg.Log.Warn("volumes of a pod could not be measured", "uid", string(uid), "measured", len(list), "err", err)
+	}
+	return list, nil
 }
 
 // spread returns one to two times an age, by the pod, so that not all are measured at

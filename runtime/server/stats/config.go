@@ -109,6 +109,7 @@ type Config struct {
 	// Runtime is asked for what groups do not show; nil: nobody is.
 	Runtime Runtime
 	// Volumes measures the volumes of a pod, which may take long; nil: none are told of.
+	// Those that it returns beside an error are told of, and the error goes to Log.
 	Volumes func(ctx context.Context, uid types.UID) ([]Volume, error)
 	// Machine describes the machine, whenever asked; nil: nothing is known.
 	Machine func() Machine

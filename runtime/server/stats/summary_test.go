@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,6 +156,37 @@ func TestSlowSourcesHoldUpNothing(t *testing.T) {
 		w.Summary(t.Context())
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the next answer waited %s for the same hanging sources", took)
+		}
+	})
+}
+
+func TestVolumesThatFailHideNoOthers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.t
+		var web, far atomic.Int32 // how often they were measured
+		w.volumes["web"] = func(context.Context) ([]Volume, error) {
+			web.Add(1)
+			return []Volume{{Name: "whole", Claim: "data", Used: 7}}, errBroken
+		}
+		w.volumes["far"] = func(context.Context) ([]Volume, error) {
+			far.Add(1)
+			return nil, errBroken
+		}
+		for range 3 {
+			s := w.Summary(t.Context())
+			if got := podNamed(t, s, "web").VolumeStats; len(got) != 1 || got[0].Name != "whole" || *got[0].UsedBytes != 7 {
+				t.Errorf("volumes are %+v, want the one that could be measured", got)
+			}
+			w.Claims(t.Context())
+			pass(10 * time.Second)
+		}
+		if web.Load() != 1 || far.Load() != 1 {
+			t.Errorf("in half a minute volumes were measured %d and %d times, want once each", web.Load(), far.Load())
+		}
+		pass(2 * time.Minute)
+		w.Summary(t.Context())
+		if web.Load() != 2 || far.Load() != 2 {
+			t.Errorf("two minutes later they had been measured %d and %d times, want twice each", web.Load(), far.Load())
 		}
 	})
 }

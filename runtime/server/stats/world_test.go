@@ -191,7 +191,10 @@ func inWorld(t *testing.T, test func(*world)) {
 	})
 }
 
-var errDown = errors.New("the runtime is down")
+var (
+	errDown   = errors.New("the runtime is down")
+	errBroken = errors.New("a volume is broken")
+)
 
 // pass lets time pass in a bubble.
 func pass(d time.Duration) {
