@@ -100,42 +100,10 @@ func (m *Manager) mayComeLocked(pod *corev1.Pod, resource string) bool {
 func (m *Manager) requestLocked(r topology.Request, resource string, count int, nodes topology.Nodes) request {
 	return request{
 		resource: resource, count: count,
-		devices: m.offers[resource].devices, ids: m.offers[resource].ids, taken: m.book.taken[resource],
+		devices: m.offers[resource].devices, ids: m.offers[resource].ids, taken: m.takenLocked(r, resource),
 		reusable: m.reusableLocked(r, resource),
 		nodes:    nodes.IDs(),
 	}
-}
-
-// reusableLocked returns the devices of a resource that init containers before the
-// container have and nobody beside it needs: init containers have ended when it runs,
-// but sidecars go on, and so do other regular containers.
-func (m *Manager) reusableLocked(r topology.Request, resource string) []string {
-	var free, kept []string
-	ended := true // as seen from the container
-	for i := range r.Pod.Spec.InitContainers {
-		c := &r.Pod.Spec.InitContainers[i]
-		s := m.book.get(owner{r.Pod.UID, c.Name, resource})
-		switch {
-		case c.Name == r.Container.Name:
-			ended = false
-		case s == nil:
-		case isSidecar(c):
-			kept = append(kept, s.ids()...)
-		case ended:
-			free = append(free, s.ids()...)
-		}
-	}
-	for i := range r.Pod.Spec.Containers {
-		if s := m.book.get(owner{r.Pod.UID, r.Pod.Spec.Containers[i].Name, resource}); s != nil {
-			kept = append(kept, s.ids()...)
-		}
-	}
-	slices.Sort(free)
-	return slices.DeleteFunc(slices.Compact(free), func(id string) bool { return slices.Contains(kept, id) })
-}
-
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // Prepare has the plugins say how the containers of a pod get at the devices that are
@@ -182,7 +150,6 @@ func (m *Manager) pending(r topology.Request, resource string) (*plugin, *option
 		return nil, nil
 	}
 	req := m.requestLocked(r, resource, len(s.ids()), s.nodes)
-	req.taken = without(req.taken, s.ids())
 	options, err := req.options()
 	if err != nil { // less is healthy by now: it stays as it is
 		options.got, options.pools = s.ids(), nil
@@ -196,15 +163,6 @@ func (m *Manager) awaited(resource string) bool {
 	defer m.mu.Unlock()
 	o := m.offers[resource]
 	return o != nil && !o.gone
-}
-
-// without returns who has what if one owner had nothing.
-func without(taken map[string]int, ids []string) map[string]int {
-	out := maps.Clone(taken)
-	for _, id := range ids {
-		out[id]--
-	}
-	return out
 }
 
 // ask asks a plugin what it prefers and how the container gets at it.
@@ -256,8 +214,9 @@ func (m *Manager) count(o owner) int {
 	return 0
 }
 
-// settle exchanges what was kept for a container for what its plugin prefers, as far as
-// that is still free, and returns it; nil if the container has nothing any more.
+// settle exchanges what was kept for a container for what init containers before it have
+// been given, and for what its plugin prefers, as far as that is still free, and returns
+// it; nil if the container has nothing any more.
 func (m *Manager) settle(r topology.Request, who owner, preferred []string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -265,12 +224,12 @@ func (m *Manager) settle(r topology.Request, who owner, preferred []string) []st
 	if s == nil {
 		return nil
 	}
-	count := len(s.ids())
-	if len(preferred) > 0 {
-		req := m.requestLocked(r, who.resource, count, s.nodes)
-		req.taken = without(req.taken, s.ids())
-		if options, err := req.options(); err == nil {
-			m.book.put(who, &share{places: placed(options.pick(count, preferred), req.devices), nodes: s.nodes, admitted: s.admitted})
+	if s.answer == nil {
+		kept := s.ids()
+		req := m.requestLocked(r, who.resource, len(kept), s.nodes)
+		if options, err := req.options(); err == nil { // else less is healthy by now
+			ids := options.pick(len(kept), slices.Concat(preferred, kept))
+			m.book.put(who, &share{places: placed(ids, req.devices), nodes: s.nodes, admitted: s.admitted})
 		}
 	}
 	return m.book.get(who).ids()

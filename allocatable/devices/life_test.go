@@ -99,6 +99,44 @@ func TestPluginPrefers(t *testing.T) {
 	})
 }
 
+// TestPreferencesCostNoDevices has a plugin prefer others than those that containers of
+// one pod were to share: they share what it prefers.
+func TestPreferencesCostNoDevices(t *testing.T) {
+	last := func(available, must []string, size int) []string {
+		return slices.Concat(must, available[len(available)-size+len(must):])
+	}
+	for _, tt := range []struct {
+		name    string
+		pod     []string
+		devices []string
+		want    map[string]string
+	}{
+		{"init container and app", []string{"i:init=1", "app=1"}, []string{"a", "b"}, map[string]string{"init": "b", "app": "b"}},
+		{"app needs more", []string{"i:init=1", "app=2"}, []string{"a", "b", "c"}, map[string]string{"init": "c", "app": "a,c"}},
+		{"two apps", []string{"i:init=2", "app=1", "more=1"}, []string{"a", "b", "c"}, map[string]string{"init": "b,c", "app": "c", "more": "b"}},
+		{
+			"a sidecar between", []string{"i:init=1", "s:side=1", "i:two=1", "app=1"}, []string{"a", "b", "c"},
+			map[string]string{"init": "c", "side": "c", "two": "b", "app": "b"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, Config{}, func(w *world) {
+				w.plug(devicestest.Config{Prefer: last}, tt.devices...)
+				pod := newPod("pod", tt.pod...)
+				w.mustAdmit(pod)
+				got := map[string]string{}
+				for _, c := range containersOf(pod) {
+					got[c.Name] = w.has(pod, c.Name)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("devices (-want +got):\n%s", diff)
+				}
+				w.mustAdmit(newPod("other", "app=1"))
+			})
+		})
+	}
+}
+
 func TestHealthOfDevices(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
 		p, kill := w.plug(devicestest.Config{}, "a", "b")

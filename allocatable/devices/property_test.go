@@ -1,10 +1,13 @@
 package devices
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	deviceapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -12,6 +15,22 @@ import (
 
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
+
+// picky is a plugin that prefers some devices to others, in any order.
+type picky struct {
+	deviceapi.DevicePluginClient
+	rank map[string]int
+}
+
+func (p *picky) GetPreferredAllocation(_ context.Context, r *deviceapi.PreferredAllocationRequest, _ ...grpc.CallOption) (*deviceapi.PreferredAllocationResponse, error) {
+	c := r.GetContainerRequests()[0]
+	ids := slices.SortedFunc(slices.Values(c.GetAvailableDeviceIDs()), func(a, b string) int { return cmp.Compare(p.rank[a], p.rank[b]) })
+	return &deviceapi.PreferredAllocationResponse{ContainerResponses: []*deviceapi.ContainerPreferredAllocationResponse{{DeviceIDs: ids[:c.GetAllocationSize()]}}}, nil
+}
+
+func (p *picky) Allocate(context.Context, *deviceapi.AllocateRequest, ...grpc.CallOption) (*deviceapi.AllocateResponse, error) {
+	return &deviceapi.AllocateResponse{ContainerResponses: []*deviceapi.ContainerAllocateResponse{{}}}, nil
+}
 
 // history is a life of a Manager without plugins that run: these are played, so that
 // every step is done at once.
@@ -37,17 +56,21 @@ func (h *history) restart() {
 	h.Manager = newWith(cfg, nil, h.file)
 }
 
-// list plays a plugin that lists devices, some of them unhealthy.
-func (h *history) list(devices map[string]Device) {
+// list plays a plugin that lists devices, some of them unhealthy. Those of a lower rank it
+// prefers; without ranks it has no preference.
+func (h *history) list(devices map[string]Device, rank map[string]int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := &plugin{resource: gpu, socket: "s", close: func() {}}
+	p := &plugin{
+		resource: gpu, socket: "s", close: func() {}, client: &picky{rank: rank},
+		options: &deviceapi.DevicePluginOptions{GetPreferredAllocationAvailable: rank != nil},
+	}
 	h.offers.arrived(p)
 	h.offers.listed(p, devices)
 	h.known = true
 }
 
-// admit allocates devices to a pod, and plays the answers of the plugin.
+// admit allocates devices to a pod and has the plugin answer.
 func (h *history) admit(t *rapid.T, pod *corev1.Pod) {
 	for _, c := range containersOf(pod) {
 		if err := h.Allocate(t.Context(), topology.Request{Pod: pod, Container: c}, topology.Hint{}); err != nil {
@@ -55,16 +78,12 @@ func (h *history) admit(t *rapid.T, pod *corev1.Pod) {
 			return
 		}
 	}
-	h.mu.Lock()
-	for o, s := range h.book.all() {
-		if o.pod == pod.UID && s.answer == nil {
-			s.answer = &deviceapi.ContainerAllocateResponse{Envs: map[string]string{"DEVICES": fmt.Sprint(s.ids())}}
-			h.unsaved = true
-		}
-	}
-	h.mu.Unlock()
-	if err := h.save(); err != nil {
+	if err := h.Prepare(t.Context(), pod); err != nil {
 		t.Fatal(err)
+	}
+	// What no plugin is known to have had is not of the node.
+	if has, want := len(h.hadLocked(topology.Request{Pod: pod}, gpu)), most(pod); has != want && h.offers[gpu] != nil {
+		t.Fatalf("pod %s has %d devices, want %d", pod.UID, has, want)
 	}
 	h.pods[pod.UID] = pod
 	for _, c := range containersOf(pod) {
@@ -72,6 +91,20 @@ func (h *history) admit(t *rapid.T, pod *corev1.Pod) {
 			h.has[string(pod.UID)+"/"+c.Name] = fmt.Sprint(s.ids())
 		}
 	}
+}
+
+// most returns how many devices a pod needs at once.
+func most(pod *corev1.Pod) int {
+	beside, peak := 0, 0
+	for _, c := range steps(pod) {
+		n := int(c.Resources.Limits.Name(gpu, "").Value())
+		if c.ends {
+			peak = max(peak, beside+n)
+		} else {
+			beside += n
+		}
+	}
+	return max(peak, beside)
 }
 
 // check looks at what must hold after each step.
@@ -134,7 +167,14 @@ func TestNoDeviceTwice(t *testing.T) {
 					id := fmt.Sprintf("d%d", i)
 					devices[id] = Device{ID: id, Healthy: rapid.IntRange(0, 4).Draw(t, "healthy") > 0, Nodes: []int{i % 2}}
 				}
-				h.list(devices)
+				var rank map[string]int
+				if rapid.Bool().Draw(t, "preference") {
+					rank = map[string]int{}
+					for i, n := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "rank") {
+						rank[fmt.Sprintf("d%d", i)] = n
+					}
+				}
+				h.list(devices, rank)
 			},
 			"start a pod": func(t *rapid.T) {
 				next++
