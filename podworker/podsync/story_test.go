@@ -51,7 +51,7 @@ func TestStories(t *testing.T) {
 			}
 			var rec *story.Recorder
 			synctest.Test(t, func(t *testing.T) { rec = tell(t, s) })
-			for _, broken := range story.Check(s.Expect, rec.Events()) {
+			for _, broken := range story.Check(s.Expect, rec.Events(), story.Slack{}) {
 				t.Errorf("%s", broken)
 			}
 			if *update {

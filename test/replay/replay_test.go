@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,6 +24,11 @@ type tale struct {
 	// found has the probes, by container and kind, that have found something.
 	found sync.Map
 }
+
+// slack is what a stock kubelet is forgiven on a machine that does other things, too: it
+// learns of what happens by its look at the runtime each second, and looks again before it
+// acts. Which of two events was first is hard to see from outside.
+func slack() story.Slack { return story.Slack{Order: 200 * time.Millisecond, Time: 6 * time.Second} }
 
 // stories returns all stories of podsync.
 func stories(t *testing.T) (tales []*tale) {
@@ -56,7 +62,7 @@ func TestStockKubeletLivesTheStories(t *testing.T) {
 	startStage(t, tales).live(t)
 	known := differences(t)
 	for _, tl := range tales {
-		broken := story.Check(tl.Expect, tl.rec.Events())
+		broken := story.Check(tl.Expect, tl.rec.Events(), slack())
 		reason, listed := known[tl.name]
 		switch {
 		case len(broken) > 0 && !listed:

@@ -31,7 +31,7 @@ func (s *stage) liveOne(ctx context.Context, tl *tale) error {
 			return fmt.Errorf("%s: %w", step, err)
 		}
 	}
-	if err := until(ctx, began.Add(tl.Until+5*time.Second)); err != nil {
+	if err := until(ctx, began.Add(tl.Until+15*time.Second)); err != nil {
 		return err
 	}
 	err := s.pods.Delete(ctx, tl.Pod.Name, *metav1.NewDeleteOptions(0)) // make room

@@ -20,7 +20,7 @@ import (
 // An EVENT is a name and a verb, "app starts" or "app#2 exits" for its second run. The
 // verbs are starts, exits, "gets TERM", preStop, "preStop ends", postStart, "postStart
 // ends".
-func Check(sentences string, events []Event) []string {
+func Check(sentences string, events []Event, slack Slack) []string {
 	var broken []string
 	for line := range strings.Lines(sentences) {
 		line, _, _ = strings.Cut(line, "#!")
@@ -28,20 +28,28 @@ func Check(sentences string, events []Event) []string {
 		if line == "" {
 			continue
 		}
-		if err := holds(line, events); err != nil {
+		if err := slack.holds(line, events); err != nil {
 			broken = append(broken, fmt.Sprintf("%s: %v", line, err))
 		}
 	}
 	return broken
 }
 
-func holds(line string, events []Event) error {
+// Slack is what is forgiven where time is real. The zero value forgives nothing.
+type Slack struct {
+	// Order is by how much an event may come too late that has to be before another one.
+	Order time.Duration
+	// Time is by how much an event may come too late that has to be within a time.
+	Time time.Duration
+}
+
+func (s Slack) holds(line string, events []Event) error {
 	if a, b, ok := strings.Cut(line, " before "); ok {
-		return before(a, b, events)
+		return s.before(a, b, events)
 	}
 	if a, rest, ok := strings.Cut(line, " within "); ok {
 		limit, b, _ := strings.Cut(rest, " after ")
-		return within(a, b, limit, events)
+		return s.within(a, b, limit, events)
 	}
 	if names, ok := strings.CutSuffix(line, " run together"); ok {
 		a, b, _ := strings.Cut(names, " and ")
@@ -94,18 +102,18 @@ func both(a, b string, events []Event) (x, y *Event, err error) {
 	return x, y, nil
 }
 
-func before(a, b string, events []Event) error {
+func (s Slack) before(a, b string, events []Event) error {
 	x, y, err := both(a, b, events)
 	if err != nil {
 		return err
 	}
-	if x.At > y.At || x.At == y.At && x.rank() >= y.rank() {
+	if late := x.At - y.At; late > s.Order || late == s.Order && x.rank() >= y.rank() {
 		return fmt.Errorf("it happens at %s, not before %s", x.At, y.At)
 	}
 	return nil
 }
 
-func within(a, b, limit string, events []Event) error {
+func (s Slack) within(a, b, limit string, events []Event) error {
 	d, err := time.ParseDuration(limit)
 	if err != nil {
 		return err
@@ -114,7 +122,7 @@ func within(a, b, limit string, events []Event) error {
 	if err != nil {
 		return err
 	}
-	if x.At < y.At || x.At > y.At+d {
+	if x.At < y.At-s.Order || x.At > y.At+d+s.Time {
 		return fmt.Errorf("the one happens at %s, the other at %s", x.At, y.At)
 	}
 	return nil

@@ -45,12 +45,35 @@ func TestCheck(t *testing.T) {
 		{holds: "pod is never Failed", fails: "pod is never Pending"},
 	}
 	for _, tt := range tests {
-		if broken := Check(tt.holds, happened()); len(broken) > 0 {
+		if broken := Check(tt.holds, happened(), Slack{}); len(broken) > 0 {
 			t.Errorf("%q does not hold: %q", tt.holds, broken)
 		}
-		if broken := Check(tt.fails, happened()); len(broken) != 1 {
+		if broken := Check(tt.fails, happened(), Slack{}); len(broken) != 1 {
 			t.Errorf("%q holds", tt.fails)
 		}
+	}
+}
+
+func TestSlack(t *testing.T) {
+	events := []Event{{At: time.Second, Who: "b", Run: 1, What: "starts"}, {At: 1200 * time.Millisecond, Who: "a", Run: 1, What: "starts"}}
+	slack := Slack{Order: 200 * time.Millisecond, Time: time.Second}
+	tests := []struct {
+		sentence string
+		holds    bool
+	}{
+		{"a starts before b starts", false},
+		{"b starts before a starts", true},
+		{"a starts within 0s after b starts", true},
+		{"b starts within 1s after a starts", true},
+	}
+	for _, tt := range tests {
+		if broken := Check(tt.sentence, events, slack); (len(broken) == 0) != tt.holds {
+			t.Errorf("%s: %q, want it to hold: %v", tt.sentence, broken, tt.holds)
+		}
+	}
+	slack.Order += time.Millisecond
+	if broken := Check("a starts before b starts", events, slack); len(broken) > 0 {
+		t.Errorf("with more slack: %q", broken)
 	}
 }
 
