@@ -82,8 +82,11 @@ func (s *Syncer) resizeOne(ctx context.Context, pod *corev1.Pod, change *Resize)
 	if err := s.checkMemory(ctx, change); err != nil {
 		return err
 	}
-	c := container(pod, change.Name)
-	return s.runtime.UpdateContainerResources(ctx, change.ID, &runtimeapi.ContainerResources{Linux: podspec.Resources(pod, c, &s.cfg.Node)})
+	linux := podspec.Resources(pod, container(pod, change.Name), &s.cfg.Node)
+	if extras := s.cfg.Parts.Extras; extras != nil && extras.NoCPUQuota(pod.UID, change.Name) {
+		linux.CpuQuota, linux.CpuPeriod = 0, 0 // it was created without, and keeps none
+	}
+	return s.runtime.UpdateContainerResources(ctx, change.ID, &runtimeapi.ContainerResources{Linux: linux})
 }
 
 // checkMemory refuses a memory limit below what the container uses: the kernel would

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -41,6 +42,9 @@ func (d *deviceDesk) ForContainer(_ context.Context, _ *corev1.Pod, c *corev1.Co
 	}
 	return podspec.Extra{Envs: []*runtimeapi.KeyValue{{Key: "GPU", Value: []byte(c.Name)}}}, nil
 }
+
+// NoCPUQuota is true for container app.
+func (d *deviceDesk) NoCPUQuota(_ types.UID, container string) bool { return container == "app" }
 
 func (d *deviceDesk) healthOf(_ types.UID, container string) []corev1.ResourceStatus {
 	d.mu.Lock()
@@ -99,6 +103,40 @@ func TestContainerWaitsForItsExtras(t *testing.T) {
 		pass(2 * time.Minute)
 		if st := a.status(pod).ContainerStatuses[0].State; st.Running == nil {
 			m.t.Errorf("container app is %+v, want running", st)
+		}
+	})
+}
+
+// TestResizeBringsNoQuotaBack gives more memory to two containers with a limit of CPU, one
+// of which has its CPUs to itself.
+func TestResizeBringsNoQuotaBack(t *testing.T) {
+	bubble(t, func(m *machine) {
+		a := deskAgent(m, &deviceDesk{})
+		pod := func(memory string) *corev1.Pod {
+			p := newPod("pinned", corev1.Container{Name: "app", Image: shell}, corev1.Container{Name: "side", Image: shell})
+			p.Annotations = nil
+			for i := range p.Spec.Containers {
+				list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse(memory)}
+				p.Spec.Containers[i].Resources = corev1.ResourceRequirements{Requests: list, Limits: list}
+			}
+			return p
+		}
+		a.add(pod("64Mi"))
+		pass(4 * time.Second)
+		a.add(pod("128Mi"))
+		pass(4 * time.Second)
+		type told struct{ Memory, Quota, Period int64 }
+		got := map[string]told{}
+		for _, call := range m.Calls("UpdateContainerResources") {
+			r := call.Request.(*runtimeapi.UpdateContainerResourcesRequest).GetLinux()
+			got[call.Subject] = told{r.GetMemoryLimitInBytes(), r.GetCpuQuota(), r.GetCpuPeriod()}
+			if r.GetCpusetCpus() != "" {
+				m.t.Errorf("the CPUs of %s are set to %s, want them left", call.Subject, r.GetCpusetCpus())
+			}
+		}
+		want := map[string]told{"default/pinned/app": {128 << 20, 0, 0}, "default/pinned/side": {128 << 20, 100000, 100000}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			m.t.Errorf("what the runtime was told (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -116,7 +116,12 @@ type Mounts interface {
 // be done before a container starts, such as to reset its devices. An error leaves the
 // container waiting with reason CreateContainerConfigError; it is asked again with the
 // next Sync.
+//
+// NoCPUQuota reports whether a container was given CPUs of its own, as
+// [podspec.Extra.NoCPUQuota] says, so that a change of its resources while it runs does not
+// bring the quota back. It must not block.
 type Extras interface {
+	NoCPUQuota(uid types.UID, container string) bool
 	ForContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (podspec.Extra, error)
 }
 

@@ -301,6 +301,15 @@ func (a *alignment) retain(wanted func(types.UID) bool) {
 // pinned reports whether a pod has CPUs to itself.
 func (a *alignment) pinned(pod *corev1.Pod) bool { return a != nil && a.cpus.Pins(pod.UID) }
 
+// exclusive reports whether a container has CPUs to itself.
+func (a *alignment) exclusive(uid types.UID, container string) bool {
+	if a == nil {
+		return false
+	}
+	_, exclusive := a.cpus.Of(uid, container)
+	return exclusive
+}
+
 // extend adds the CPUs and the memory of a container to what it is given.
 func (a *alignment) extend(e *podspec.Extra, pod *corev1.Pod, container string) {
 	if a == nil {

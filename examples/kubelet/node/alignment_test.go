@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/capacity"
@@ -221,6 +222,34 @@ func TestReasonsOfTheCPUManager(t *testing.T) {
 			if !strings.Contains(metrics, "\n"+want+"\n") {
 				t.Errorf("metrics have no line %q", want)
 			}
+		}
+	})
+}
+
+// TestMemoryOfAPinnedPodIsResized without a quota of CPU, and on the CPUs it has.
+func TestMemoryOfAPinnedPodIsResized(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		s := newAPIServer()
+		s.bind(sized(apiPod("pinned"), "1"))
+		m.start(t, twoNodes(t, 1), s.inCluster, func(c *node.Config) {
+			c.Kubelet.MemoryManagerPolicy, c.Kubelet.ReservedMemory = kubeletconfig.NoneMemoryManagerPolicy, nil
+		})
+		pass(5 * time.Second)
+		more := sized(apiPod("pinned"), "1")
+		more.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("128Mi") // and the requests
+		s.bind(more)
+		pass(5 * time.Second)
+		told := false
+		for _, call := range m.Calls("UpdateContainerResources") {
+			r := call.Request.(*runtimeapi.UpdateContainerResourcesRequest).GetLinux()
+			told = told || r.GetMemoryLimitInBytes() == 128<<20
+			if r.GetCpuQuota() != 0 || r.GetCpuPeriod() != 0 {
+				t.Errorf("the container is given a quota: %v", r)
+			}
+		}
+		if !told {
+			t.Errorf("the container was not given its memory: %v", m.Calls("UpdateContainerResources"))
 		}
 	})
 }

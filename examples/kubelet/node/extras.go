@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
@@ -14,6 +15,11 @@ import (
 type extras struct{ agent *agent }
 
 var _ podsync.Extras = extras{}
+
+// NoCPUQuota implements podsync.Extras.
+func (e extras) NoCPUQuota(uid types.UID, container string) bool {
+	return e.agent.alignment.exclusive(uid, container)
+}
 
 // ForContainer implements podsync.Extras.
 func (e extras) ForContainer(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (podspec.Extra, error) {
