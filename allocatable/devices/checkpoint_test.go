@@ -136,6 +136,24 @@ func TestFileIsReplacedAsAWhole(t *testing.T) {
 	}
 }
 
+// TestCheckpointThatCannotBeRead is kept when the next one is written.
+func TestCheckpointThatCannotBeRead(t *testing.T) {
+	file := &memoryFile{raw: []byte("what was there"), err: errors.New("input/output error")}
+	cfg, err := Config{Dir: "/plugins"}.validate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newWith(cfg, nil, file)
+	file.fail(nil)
+	m.unsaved = true
+	if err := m.save(); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(file.moved); got != "what was there" {
+		t.Errorf("kept aside is %q, want the file that could not be read", got)
+	}
+}
+
 // TestDamagedCheckpoint starts with files that are not as they were written.
 func TestDamagedCheckpoint(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("testdata", CheckpointFile))

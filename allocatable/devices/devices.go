@@ -144,6 +144,7 @@ func newWith(cfg Config, d dialer, f keeper) *Manager {
 func (m *Manager) restore() {
 	raw, err := m.file.load()
 	if err != nil {
+		m.file.broken()
 		m.log.Error("nobody knows who has which devices: the checkpoint cannot be read", "err", err)
 		return
 	}
