@@ -18,7 +18,8 @@ import (
 // allocated.
 //
 // A container whose plugin has not come back since this process started waits for it,
-// unless it was running then: the machine may have been started anew.
+// unless it was running then: the machine may have been started anew. So does one whose
+// plugin has gone since and wants to prepare the devices.
 func (m *Manager) Container(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (*deviceapi.ContainerAllocateResponse, error) {
 	r := topology.Request{Pod: pod, Container: c}
 	var answers []*deviceapi.ContainerAllocateResponse
@@ -87,8 +88,12 @@ func (m *Manager) claim(r topology.Request, resource string) (*share, *plugin, e
 		}
 		s = m.book.get(who)
 	}
+	p := o.inCharge()
+	if p == nil && o.could.GetPreStartRequired() {
+		return nil, nil, notYet(resource, "device plugin of %s has gone, and has to prepare devices before each run", resource)
+	}
 	copied := *s
-	return &copied, o.inCharge(), nil
+	return &copied, p, nil
 }
 
 // assignLocked allocates devices to a container that should have had some.

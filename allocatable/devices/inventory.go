@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	deviceapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
 // offer is what is known of one resource.
@@ -22,6 +23,8 @@ type offer struct {
 	plugins []*plugin
 	// stopped is when the last plugin went; zero while there is one.
 	stopped time.Time
+	// could is what that plugin said of itself; nil: none went since this process started.
+	could *deviceapi.DevicePluginOptions
 	// seen is true if a plugin has listed its devices since this process started.
 	seen bool
 	// gone is true if no plugin came back in time: the resource is none of the node's.
@@ -102,7 +105,7 @@ func (inv inventory) left(p *plugin, now time.Time) bool {
 	next := o.inCharge()
 	switch {
 	case next == nil:
-		o.stopped, o.current = now, false
+		o.stopped, o.could, o.current = now, p.options, false
 	case charge && next.list != nil:
 		o.replace(next.list)
 	case charge:

@@ -343,6 +343,40 @@ func TestPreStart(t *testing.T) {
 	})
 }
 
+// TestPreStartWaitsForItsPlugin has containers start while the plugin is away: one that
+// does not prepare devices is not needed.
+func TestPreStartWaitsForItsPlugin(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		preStart bool
+		wantErr  string
+	}{
+		{"nothing to prepare", false, ""},
+		{"devices to prepare", true, "device plugin of example.com/gpu has gone, and has to prepare devices before each run"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, Config{}, func(w *world) {
+				_, kill := w.plug(devicestest.Config{PreStart: tt.preStart}, "a")
+				pod := newPod("pod", "app=1")
+				w.mustAdmit(pod)
+				kill()
+				_, err := w.begin(pod, "app")
+				if tt.wantErr != "" {
+					w.wantErr(err, true, tt.wantErr)
+				} else if err != nil {
+					t.Errorf("error is %v, want none", err)
+				}
+				p, _ := w.plug(devicestest.Config{PreStart: tt.preStart}, "a")
+				env, err := w.begin(pod, "app")
+				w.want("what the container is told then", env+text(err), "a")
+				if got := len(p.Calls("PreStartContainer")) == 1; got != tt.preStart {
+					t.Errorf("the plugin prepared the device: %t, want %t", got, tt.preStart)
+				}
+			})
+		})
+	}
+}
+
 // TestAnswersOfSeveralPlugins are put together, and of two that disagree the first counts.
 func TestAnswersOfSeveralPlugins(t *testing.T) {
 	bubble(t, Config{}, func(w *world) {
