@@ -65,13 +65,14 @@ func steps(pod *corev1.Pod) []step {
 	return out
 }
 
-// before returns the steps before a container.
+// before returns the steps before a container; none if it is not one of them, as an
+// ephemeral container, beside which any may run.
 func before(pod *corev1.Pod, container string) []step {
 	all := steps(pod)
 	if i := slices.IndexFunc(all, func(s step) bool { return s.Name == container }); i >= 0 {
 		return all[:i]
 	}
-	return all
+	return nil
 }
 
 // most returns what a pod needs at once of something that each of its containers needs an

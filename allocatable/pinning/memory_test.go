@@ -91,6 +91,23 @@ func TestMemoryOfPods(t *testing.T) {
 	}
 }
 
+// TestEphemeralContainerFreesNoMemory has one start beside an init container that runs.
+func TestEphemeralContainerFreesNoMemory(t *testing.T) {
+	m := newMemory(t, "")
+	pod := memoryPod("u1", "300Mi", "400Mi")
+	if err := admit(t, m, pod); err != nil {
+		t.Fatal(err)
+	}
+	m.Starts(pod, "debugger")
+	if m.Of("u1", "c0") == 0 {
+		t.Error("the init container has no memory any more")
+	}
+	m.Starts(pod, "c1")
+	if m.Of("u1", "c0") != 0 {
+		t.Error("the init container has memory although the next one starts")
+	}
+}
+
 func TestMemorySurvivesARestart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), MemoryFile)
 	m := newMemory(t, file)
