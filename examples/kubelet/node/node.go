@@ -43,12 +43,17 @@ type Runtime interface {
 	server.Runtime
 	RuntimeAbout
 	logs.Runtime
+	RuntimeLists
+	// Close ends the connection; calls in flight fail.
+	Close() error
+}
+
+// RuntimeLists is how a container runtime tells of all that it has at once.
+type RuntimeLists interface {
 	// ListContainerStats is the CRI call of this name.
 	ListContainerStats(ctx context.Context, filter *runtimeapi.ContainerStatsFilter) ([]*runtimeapi.ContainerStats, error)
 	// Snapshot lists what there is.
 	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
-	// Close ends the connection; calls in flight fail.
-	Close() error
 }
 
 // RuntimeAbout is what a container runtime tells of itself: the CRI calls of these names.
