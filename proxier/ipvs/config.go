@@ -46,7 +46,8 @@ type Config struct {
 	// other devices, and from naming them in its own.
 	StrictARP bool
 	// ExcludeCIDRs are addresses whose virtual servers are never removed, whoever made
-	// them; nor are they by Cleanup.
+	// them; nor are they by Cleanup. A Service with the address and port of one takes it
+	// over, with its scheduler and real servers, and leaves it as it is then when it goes.
 	ExcludeCIDRs []netip.Prefix
 	// MasqueradeAll masquerades every connection to a cluster IP.
 	MasqueradeAll bool

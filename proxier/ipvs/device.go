@@ -123,7 +123,8 @@ func (d *device) find(ctx context.Context, s *deviceState) error {
 }
 
 // ensure makes the device if it is not there, and turns it on: addresses of IPv6 have no
-// routes on one that is off. It sends and takes nothing by itself.
+// routes on one that is off. It sends and takes nothing by itself. One that was there is not
+// claimed: what stood beside it may have to go first.
 func (d *device) ensure(ctx context.Context) error {
 	if d.index == 0 {
 		a := netlink.NewAttributeEncoder()
@@ -142,6 +143,9 @@ func (d *device) ensure(ctx context.Context) error {
 		if err := d.find(ctx, &deviceState{}); err != nil {
 			return fmt.Errorf("look for the device %s: %w", d.name, err)
 		}
+		if err := d.claim(ctx); err != nil {
+			return err
+		}
 	}
 	// No link-local address: it would be a further one of the node. A kernel without IPv6
 	// does not know what this is about.
@@ -155,10 +159,18 @@ func (d *device) ensure(ctx context.Context) error {
 		return nil
 	})
 	_ = d.link(ctx, unix.RTM_SETLINK, 0, 0, a)
-	a = netlink.NewAttributeEncoder()
-	a.String(unix.IFLA_IFALIAS, alias)
-	if err := d.link(ctx, unix.RTM_NEWLINK, 0, unix.IFF_UP, a); err != nil {
+	if err := d.link(ctx, unix.RTM_NEWLINK, 0, unix.IFF_UP, netlink.NewAttributeEncoder()); err != nil {
 		return fmt.Errorf("turn on the device %s: %w", d.name, err)
+	}
+	return nil
+}
+
+// claim marks the device as one that this Backend has taken over.
+func (d *device) claim(ctx context.Context) error {
+	a := netlink.NewAttributeEncoder()
+	a.String(unix.IFLA_IFALIAS, alias)
+	if err := d.link(ctx, unix.RTM_NEWLINK, 0, 0, a); err != nil {
+		return fmt.Errorf("take over the device %s: %w", d.name, err)
 	}
 	return nil
 }

@@ -24,6 +24,10 @@ type fakeKernel struct {
 	ops []op
 	// fail returns the answer to an operation, nil to carry it out.
 	fail func(op) error
+	// broken is the error of listings, and unreachable that of who connects; open is how many
+	// connections there are, and dialed how many there were.
+	broken, unreachable error
+	open, dialed        int
 
 	device fakeDevice
 	rules  fakeRules
@@ -50,11 +54,20 @@ func (k *fakeKernel) backend(cfg Config) *Backend {
 	if cfg.Problem == nil {
 		cfg.Problem = func(p Problem) { k.tb.Errorf("problem: %s", p) }
 	}
-	b, err := newWith(cfg, func() (*kernel, error) { return &kernel{k, &k.device, &k.rules}, nil }, func() error { return nil })
+	b, err := newWith(cfg, k.dial, func() error { return nil })
 	if err != nil {
 		k.tb.Fatal(err)
 	}
 	return b
+}
+
+func (k *fakeKernel) dial() (*kernel, error) {
+	if k.unreachable != nil {
+		return nil, k.unreachable
+	}
+	k.open++
+	k.dialed++
+	return &kernel{k, &k.device, &k.rules}, nil
 }
 
 // taken returns the operations on virtual servers since the last call, as text, but the
@@ -88,6 +101,9 @@ func (k *fakeKernel) lines() []string {
 }
 
 func (k *fakeKernel) servers(context.Context) ([]foundServer, error) {
+	if k.broken != nil {
+		return nil, k.broken
+	}
 	var out []foundServer
 	for key, v := range k.virtual {
 		out = append(out, foundServer{key, v.settings})
@@ -96,6 +112,9 @@ func (k *fakeKernel) servers(context.Context) ([]foundServer, error) {
 }
 
 func (k *fakeKernel) targets(_ context.Context, key serverKey) ([]foundTarget, error) {
+	if k.broken != nil {
+		return nil, k.broken
+	}
 	v := k.virtual[key]
 	if v == nil {
 		return nil, unix.ESRCH
@@ -178,7 +197,10 @@ func (k *fakeKernel) setTimeouts(_ context.Context, tcp, fin, udp time.Duration)
 	return nil
 }
 
-func (k *fakeKernel) close() error { return nil }
+func (k *fakeKernel) close() error {
+	k.open--
+	return nil
+}
 
 // connections sets how many a real server has.
 func (k *fakeKernel) connections(key serverKey, at string, n uint64) {
@@ -204,7 +226,17 @@ func (d *fakeDevice) look(context.Context) (deviceState, error) {
 }
 
 func (d *fakeDevice) ensure(context.Context) error {
-	d.state.exists, d.state.ours = true, true
+	if !d.state.exists {
+		d.state.exists, d.state.ours = true, true
+	}
+	return nil
+}
+
+func (d *fakeDevice) claim(context.Context) error {
+	if !d.state.exists {
+		return unix.ENODEV
+	}
+	d.state.ours = true
 	return nil
 }
 

@@ -124,14 +124,17 @@ func (f fleet) drained(k serverKey, found []foundTarget, over time.Time) []op {
 	return ops
 }
 
-// adopt takes over a virtual server that the kernel has. What weighs nothing there drains
-// from now on, unless it is wanted again.
-func (f fleet) adopt(s foundServer, found []foundTarget, now time.Time) {
+// adopt takes over a virtual server that the kernel has. What weighs nothing there drains,
+// unless it is wanted again: since then if old, which may be nil, knows it, else from now on.
+func (f fleet) adopt(s foundServer, found []foundTarget, old *held, now time.Time) {
 	h := &held{settings: s.settings, targets: make(map[netip.AddrPort]heldTarget, len(found))}
 	for _, t := range found {
 		mine := heldTarget{weight: t.weight, odd: !t.masquerades}
 		if t.weight == 0 {
 			mine.since = now
+			if old != nil && !old.targets[t.at].since.IsZero() {
+				mine.since = old.targets[t.at].since
+			}
 		}
 		h.targets[t.at] = mine
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mdlayher/netlink"
@@ -223,14 +224,27 @@ func (c *connection) setTimeouts(ctx context.Context, tcp, fin, udp time.Duratio
 	return nil
 }
 
-// execute sends a message and returns the answers. It gives up when ctx ends.
+// dumpTries is how often a listing is begun: who changes what is listed interrupts it.
+const dumpTries = 10
+
+var errInterrupted = errors.New("others change it all the time, so that it cannot be listed")
+
+// execute sends a message and returns the answers; a listing is begun anew when it was
+// interrupted, since it may lack something. It gives up when ctx ends.
 func execute(ctx context.Context, c *netlink.Conn, m netlink.Message) (out []netlink.Message, err error) {
-	err = within(ctx, c, func() error {
-		out, err = c.Execute(m)
-		return err
-	})
-	return out, err
+	for range dumpTries {
+		err = within(ctx, c, func() error {
+			out, err = c.Execute(m)
+			return err
+		})
+		if err != nil || !slices.ContainsFunc(out, interrupted) {
+			return out, err
+		}
+	}
+	return nil, errInterrupted
 }
+
+func interrupted(m netlink.Message) bool { return m.Header.Flags&netlink.DumpInterrupted != 0 }
 
 func within(ctx context.Context, c *netlink.Conn, f func() error) error {
 	if err := ctx.Err(); err != nil {

@@ -1,11 +1,14 @@
 package ipvs
 
 import (
+	"errors"
+	"io"
 	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
 
 	"github.com/nodekit-go/nodekit/proxier"
@@ -148,5 +151,46 @@ func TestAddressesAreReadAsTheyAreWritten(t *testing.T) {
 		if index, got, err := decodeAddress(data); err != nil || index != 7 || got != want {
 			t.Errorf("decodeAddress = %d, %s, %v, want 7, %s", index, got, err, want)
 		}
+	}
+}
+
+// A listing that somebody's change interrupted may lack something: it is begun anew.
+func TestInterruptedListingsAreBegunAnew(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		interrupted int
+		want        int
+		fails       bool
+	}{
+		{"at once", 0, 1, false},
+		{"after two that were interrupted", 2, 3, false},
+		{"never", dumpTries, dumpTries, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dumps := 0
+			nl := nltest.Dial(func(req []netlink.Message) ([]netlink.Message, error) {
+				if len(req) == 0 {
+					return nil, io.EOF
+				}
+				h := netlink.Header{Sequence: req[0].Header.Sequence, PID: req[0].Header.PID}
+				if req[0].Header.Type == unix.RTM_GETLINK {
+					return nltest.Error(int(unix.ENODEV), req)
+				}
+				addr := append([]byte{unix.AF_INET, 32, 0, 0, 1, 0, 0, 0}, nltest.MustMarshalAttributes([]netlink.Attribute{
+					{Type: unix.IFA_LOCAL, Data: []byte{10, 0, 0, 2}},
+				})...)
+				if dumps++; dumps <= tt.interrupted {
+					h.Flags |= netlink.DumpInterrupted
+				}
+				return nltest.Multipart([]netlink.Message{{Header: h, Data: addr}, {Header: h}})
+			})
+			s, err := (&device{nl: nl, name: "x"}).look(t.Context())
+			if tt.fails != errors.Is(err, errInterrupted) || dumps != tt.want {
+				t.Errorf("look = %v after %d listings, want %d", err, dumps, tt.want)
+			}
+			if !tt.fails && len(s.elsewhere) != 1 {
+				t.Errorf("addresses %v, %v, want one", s.elsewhere, err)
+			}
+		})
 	}
 }

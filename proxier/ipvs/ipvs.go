@@ -27,6 +27,7 @@ type virtualServers interface {
 type addresses interface {
 	look(ctx context.Context) (deviceState, error)
 	ensure(ctx context.Context) error
+	claim(ctx context.Context) error
 	bind(ctx context.Context, addrs []netip.Addr) error
 	unbind(ctx context.Context, addrs []netip.Addr) error
 	remove(ctx context.Context) error
@@ -77,6 +78,9 @@ type Backend struct {
 	// inForce tells that the fields below are what the kernel has.
 	inForce bool
 	state   inForce
+	// lost tells that Watch has found out that what is in force is not known any more, and
+	// that no Reset came since.
+	lost bool
 }
 
 // inForce is what the kernel has of a State.
@@ -162,7 +166,7 @@ func (b *Backend) hangUpLocked() error {
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inForce = false
+	b.inForce, b.lost = false, false
 	return b.hangUpLocked()
 }
 
@@ -238,30 +242,73 @@ func (b *Backend) enterLocked(ctx context.Context, c *changes, p *proxier.Servic
 func (b *Backend) commitLocked(ctx context.Context, c *changes) error {
 	s := &b.state
 	gone, come := c.elements(s.ledger)
+	do := steps{bind: serviceAddrs(come), unbind: serviceAddrs(gone)}
+	gone, do.disown = splitOwned(gone)
 	if err := b.kernel.rules.apply(ctx, gone, come); err != nil {
 		return err
 	}
-	if len(gone)+len(come) > 0 {
+	if len(gone)+len(come)+len(do.disown) > 0 {
 		s.seen = 0
 	}
-	var ops, last []op
 	for _, k := range c.keys() {
-		if want := c.servers[k]; want != nil {
-			ops = append(ops, s.fleet.plan(k, want)...)
-		} else {
-			last = append(last, s.fleet.plan(k, nil)...)
+		switch want := c.servers[k]; {
+		case want != nil:
+			do.ops = append(do.ops, s.fleet.plan(k, want)...)
+		case contains(b.cfg.ExcludeCIDRs, k.at.Addr()):
+			delete(s.fleet, k) // it stays, and is nobody's from now on
+		default:
+			do.last = append(do.last, s.fleet.plan(k, nil)...)
 		}
 	}
-	if err := b.executeLocked(ctx, ops); err != nil {
-		return err
+	return b.carryOutLocked(ctx, do)
+}
+
+// splitOwned takes the elements of owned out of others.
+func splitOwned(elements []element) (others, ours []element) {
+	for _, e := range elements {
+		if e.in == owned {
+			ours = append(ours, e)
+		} else {
+			others = append(others, e)
+		}
 	}
-	if err := b.kernel.device.bind(ctx, serviceAddrs(come)); err != nil {
-		return err
+	return others, ours
+}
+
+// steps are what follows the change of the rules, in the order in which it is done.
+type steps struct {
+	// ops make virtual servers what they are to be, and last removes others.
+	ops    []op
+	bind   []netip.Addr
+	last   []op
+	disown []element
+	unbind []netip.Addr
+	// claim takes the device over, from kube-proxy say.
+	claim bool
+}
+
+// carryOutLocked makes steps. What the kernel refuses of the first ones does not keep the
+// rest. By the last ones a virtual server is known to be the Backend's: nothing of these is
+// done before all are gone that are to go.
+func (b *Backend) carryOutLocked(ctx context.Context, do steps) error {
+	refused, err := b.executeLocked(ctx, do.ops)
+	if err != nil {
+		return errors.Join(refused, err)
 	}
-	if err := b.executeLocked(ctx, last); err != nil {
-		return err
+	unbound := b.kernel.device.bind(ctx, do.bind)
+	kept, err := b.executeLocked(ctx, do.last)
+	errs := []error{refused, unbound, kept, err}
+	if kept != nil || err != nil {
+		return errors.Join(errs...)
 	}
-	return b.kernel.device.unbind(ctx, serviceAddrs(gone))
+	errs = append(errs, b.kernel.rules.apply(ctx, do.disown, nil))
+	if unbound == nil { // else answers may wait in the socket of the device
+		errs = append(errs, b.kernel.device.unbind(ctx, do.unbind))
+		if do.claim {
+			errs = append(errs, b.kernel.device.claim(ctx))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // serviceAddrs returns the addresses of Services among elements.
@@ -276,33 +323,39 @@ func serviceAddrs(elements []element) []netip.Addr {
 }
 
 // executeLocked has the kernel carry out operations. One that fails does not keep the
-// others; the error joins what went wrong.
-func (b *Backend) executeLocked(ctx context.Context, ops []op) error {
+// others; refused joins what went wrong with them. After err nothing can be done by this
+// connection any more.
+func (b *Backend) executeLocked(ctx context.Context, ops []op) (refused, err error) {
 	if len(ops) == 0 {
-		return nil
+		return nil, nil
 	}
 	answers, err := b.kernel.ipvs.do(ctx, ops)
-	errs := []error{err}
+	var errs []error
 	now := time.Now()
 	var again []op
 	drain := false
-	for i, err := range answers {
+	for i, answer := range answers {
 		o := ops[i]
 		switch {
-		case err == nil || o.kind.removes() && isGone(err):
+		case answer == nil || o.kind.removes() && isGone(answer):
 			b.state.fleet.done(o, now)
 			drain = drain || o.kind == setTarget && o.target.weight == 0
-		case errors.Is(err, unix.EEXIST) && (o.kind == addServer || o.kind == addTarget):
+		case errors.Is(answer, unix.EEXIST) && (o.kind == addServer || o.kind == addTarget):
 			o.kind++ // somebody else made it
 			again = append(again, o)
 		default:
-			errs = append(errs, fmt.Errorf("%s: %w", o, err))
+			errs = append(errs, fmt.Errorf("%s: %w", o, answer))
 		}
 	}
 	if drain {
 		b.wakeUp()
 	}
-	return errors.Join(append(errs, b.executeLocked(ctx, again))...)
+	if err == nil {
+		var more error
+		more, err = b.executeLocked(ctx, again)
+		errs = append(errs, more)
+	}
+	return errors.Join(errs...), err
 }
 
 func (k opKind) removes() bool { return k == deleteServer || k == deleteTarget }

@@ -35,6 +35,10 @@ const (
 	sources
 	// hairpins are the connections of a pod to itself.
 	hairpins
+	// owned are virtual servers at addresses that the device does not have. No rule reads it:
+	// by it a later process knows which are the Backend's. An element comes before its
+	// virtual server, and stays until that is gone.
+	owned
 	objectCount
 )
 
@@ -74,6 +78,8 @@ func specOf(o object) objectSpec {
 		return objectSpec{"firewalled", frontend}
 	case sources:
 		return objectSpec{"sources", append(frontend, partSource)}
+	case owned:
+		return objectSpec{"owned", frontend}
 	default:
 		return objectSpec{"hairpins", []part{partAddr, partAddr, partProto, partPort}}
 	}

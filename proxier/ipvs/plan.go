@@ -18,6 +18,12 @@ func (b *Backend) Plan(ctx context.Context, s *proxier.State) ([]string, error) 
 	defer b.mu.Unlock()
 	lines, err := b.planLocked(ctx, s)
 	if err != nil {
+		// Answers may wait in the connection.
+		if b.inForce {
+			err = b.brokenLocked(err)
+		} else {
+			_ = b.hangUpLocked()
+		}
 		return nil, fmt.Errorf("ipvs: plan: %w", privileged(err))
 	}
 	return lines, nil

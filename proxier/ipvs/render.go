@@ -49,10 +49,11 @@ type view struct {
 }
 
 // usesShortcut reports whether port needs a mark: connections from this node and its pods
-// to its external addresses may use endpoints that others may not.
+// to its external addresses may use endpoints that others may not. It does so without any
+// endpoints, too: the virtual server keeps the connections of those that drain.
 func usesShortcut(p *proxier.ServicePort) bool {
 	external := slices.ContainsFunc(p.Frontends, func(f proxier.Frontend) bool { return f.Kind.External() })
-	return external && p.ExternalLocal && p.HasEndpoints && len(p.Cluster) > 0
+	return external && p.ExternalLocal
 }
 
 // render returns what port needs, scheduled by scheduler. mark is that of its shortcut, if
@@ -131,7 +132,9 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 		f.fate = drop
 	}
 	switch {
-	case kind.External() && r.mark != 0:
+	// The rules refuse before they mark, but mark before they drop: where the shortcut has
+	// nobody to send to new connections are decided as those of others are.
+	case kind.External() && r.mark != 0 && (len(p.Cluster) > 0 || !p.HasEndpoints):
 		f.kind, f.mark = externalLocal, r.mark
 	case !f.bind:
 		f.kind = atNode
@@ -185,6 +188,8 @@ func (f *front) elements() []element {
 	}
 	if f.bind {
 		out = append(out, element{in: serviceIPs, family: f.key.family, at: netip.AddrPortFrom(f.key.at.Addr(), 0)})
+	} else {
+		add(owned)
 	}
 	if len(f.ranges) > 0 {
 		add(firewalled)

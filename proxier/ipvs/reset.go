@@ -18,7 +18,7 @@ import (
 func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inForce = false
+	b.inForce, b.lost = false, false
 	if err := b.resetLocked(ctx, s); err != nil {
 		_ = b.hangUpLocked()
 		return fmt.Errorf("ipvs: reset to %d service ports: %w", len(s.Ports), privileged(err))
@@ -49,13 +49,43 @@ func (b *Backend) resetLocked(ctx context.Context, s *proxier.State) error {
 		}
 	}
 	_, elements := c.elements(b.state.ledger)
-	if err := b.kernel.rules.reset(ctx, b.state.programs, elements); err != nil {
+	surplus := b.surplus(c, found)
+	all := slices.SortedFunc(slices.Values(slices.Concat(elements, surplus)), element.compare)
+	if err := b.kernel.rules.reset(ctx, b.state.programs, all); err != nil {
 		return err
 	}
 	if err := b.kernel.device.ensure(ctx); err != nil {
 		return err
 	}
-	return b.loadLocked(ctx, c, found, serviceAddrs(elements))
+	do := steps{disown: surplus, claim: !found.device.ours}
+	if do.ops, do.last, err = b.adoptLocked(ctx, c, found); err != nil {
+		return err
+	}
+	want := serviceAddrs(elements)
+	slices.SortFunc(want, netip.Addr.Compare)
+	do.bind = slices.DeleteFunc(slices.Clone(want), func(a netip.Addr) bool { return has(found.device.bound, a) })
+	do.unbind = slices.DeleteFunc(slices.Clone(found.device.bound), func(a netip.Addr) bool { return has(want, a) })
+	if err := b.carryOutLocked(ctx, do); err != nil {
+		return err
+	}
+	if t := b.cfg.Timeouts; t != (Timeouts{}) {
+		return b.kernel.ipvs.setTimeouts(ctx, t.TCP, t.TCPFin, t.UDP)
+	}
+	return nil
+}
+
+// surplus returns the elements of owned for virtual servers that are registered and not
+// wanted any more: they stay registered until they are gone.
+func (b *Backend) surplus(c *changes, found survey) []element {
+	var out []element
+	for _, s := range found.servers {
+		_, registered := found.registry[s.key]
+		if registered && c.servers[s.key] == nil && b.owns(s.key, found) && !has(found.device.bound, s.key.at.Addr()) &&
+			s.key.mark == 0 && slices.Contains(b.cfg.Families, s.key.family) {
+			out = append(out, element{in: owned, family: s.key.family, at: s.key.at, proto: s.key.proto})
+		}
+	}
+	return out
 }
 
 // survey is what the kernel has before a Reset.
@@ -63,8 +93,8 @@ type survey struct {
 	device  deviceState
 	servers []foundServer
 	// registry are the fronts that are no addresses of the device, and those with marks, as
-	// an earlier Reset has entered them into the tables: by it the Backend knows its own
-	// virtual servers.
+	// the tables have them, whoever entered them, and what this Backend remembers to have
+	// made: by it the Backend knows its own virtual servers.
 	registry map[serverKey]uint32
 }
 
@@ -78,7 +108,11 @@ func (b *Backend) surveyLocked(ctx context.Context) (survey, error) {
 		return found, err
 	}
 	slices.SortFunc(found.servers, func(a, b foundServer) int { return a.key.compare(b.key) })
-	for _, o := range []object{atNode, externalLocal} {
+	for k := range b.state.fleet {
+		found.registry[k] = 0
+	}
+	// The tables of earlier versions have no object of its own for this.
+	for _, o := range []object{owned, atNode, externalLocal} {
 		elements, err := b.kernel.rules.list(ctx, o)
 		if err != nil {
 			return found, err
@@ -113,11 +147,11 @@ func has(sorted []netip.Addr, a netip.Addr) bool {
 }
 
 // begin starts with an empty ledger. ServicePorts keep the marks that they have, or had in
-// an earlier process.
+// an earlier process. The fleet stays what it was until it is known what became of it.
 func (b *Backend) begin(s *proxier.State, found survey) {
 	old := b.state.marks
 	b.state = inForce{
-		network: s.Network, at: b.surroundings(s.Network, found.device), ledger: newLedger(), fleet: fleet{},
+		network: s.Network, at: b.surroundings(s.Network, found.device), ledger: newLedger(), fleet: b.state.fleet,
 		marks: newMarks(b.cfg.Marks), schedulers: map[string]bool{}, programs: b.programs(s.Network),
 	}
 	for _, p := range s.Ports {
@@ -176,43 +210,15 @@ func (b *Backend) programs(n proxier.Network) []program {
 	return out
 }
 
-// loadLocked makes virtual servers and addresses what c and want say, and removes what is
-// left of earlier ones.
-func (b *Backend) loadLocked(ctx context.Context, c *changes, found survey, want []netip.Addr) error {
-	ops, last, err := b.adoptLocked(ctx, c, found)
-	if err != nil {
-		return err
-	}
-	if err := b.executeLocked(ctx, ops); err != nil {
-		return err
-	}
-	slices.SortFunc(want, netip.Addr.Compare)
-	missing := slices.DeleteFunc(slices.Clone(want), func(a netip.Addr) bool { return has(found.device.bound, a) })
-	surplus := slices.DeleteFunc(slices.Clone(found.device.bound), func(a netip.Addr) bool { return has(want, a) })
-	if err := b.kernel.device.bind(ctx, missing); err != nil {
-		return err
-	}
-	if err := b.executeLocked(ctx, last); err != nil {
-		return err
-	}
-	if err := b.kernel.device.unbind(ctx, surplus); err != nil {
-		return err
-	}
-	t := b.cfg.Timeouts
-	if t != (Timeouts{}) {
-		return b.kernel.ipvs.setTimeouts(ctx, t.TCP, t.TCPFin, t.UDP)
-	}
-	return nil
-}
-
 // adoptLocked takes over virtual servers that are there and wanted, and returns what makes
 // all of them right, and then what removes the rest.
 func (b *Backend) adoptLocked(ctx context.Context, c *changes, found survey) (ops, last []op, err error) {
-	s := &b.state
+	now := fleet{}
 	for _, server := range found.servers {
 		want := c.servers[server.key]
 		if want == nil {
 			if b.owns(server.key, found) {
+				now[server.key] = &held{settings: server.settings}
 				last = append(last, op{kind: deleteServer, server: server.key})
 			}
 			continue
@@ -221,15 +227,16 @@ func (b *Backend) adoptLocked(ctx context.Context, c *changes, found survey) (op
 		if err != nil {
 			return nil, nil, err
 		}
-		s.fleet.adopt(server, targets, time.Now())
+		now.adopt(server, targets, b.state.fleet[server.key], time.Now())
 		last = append(last, idle(server.key, want, targets)...)
 	}
 	for _, k := range c.keys() {
 		if want := c.servers[k]; want != nil {
-			ops = append(ops, s.fleet.plan(k, want)...)
+			ops = append(ops, now.plan(k, want)...)
 		}
 	}
-	if len(s.fleet.draining()) > 0 {
+	b.state.fleet = now
+	if len(now.draining()) > 0 {
 		b.wakeUp()
 	}
 	return ops, last, nil
@@ -256,7 +263,7 @@ func idle(k serverKey, want *virtual, found []foundTarget) []op {
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inForce, b.state = false, inForce{}
+	b.inForce, b.lost = false, false
 	if err := errors.Join(b.cleanupLocked(ctx), b.hangUpLocked()); err != nil {
 		return fmt.Errorf("ipvs: clean up: %w", privileged(err))
 	}
@@ -275,7 +282,7 @@ func (b *Backend) cleanupLocked(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.state = inForce{fleet: fleet{}}
+	b.state = inForce{fleet: b.state.fleet}
 	var ops []op
 	for _, s := range found.servers {
 		if b.owns(s.key, found) {
@@ -283,12 +290,13 @@ func (b *Backend) cleanupLocked(ctx context.Context) error {
 		}
 	}
 	// The tables know which virtual servers are the Backend's: they go last.
-	if err := b.executeLocked(ctx, ops); err != nil {
+	if err := errors.Join(b.executeLocked(ctx, ops)); err != nil {
 		return err
 	}
 	if err := b.kernel.device.remove(ctx); err != nil {
 		return err
 	}
+	b.state = inForce{}
 	return b.kernel.rules.remove(ctx)
 }
 

@@ -254,11 +254,6 @@ func (t *tables) list(ctx context.Context, o object) ([]element, error) {
 
 func terminated(s string) []byte { return append([]byte(s), 0) }
 
-// dumpTries is how often a listing is begun: who commits meanwhile interrupts it.
-const dumpTries = 10
-
-var errInterrupted = errors.New("the rules of this host change all the time, so that they cannot be listed")
-
 // dump asks for all objects of a kind that the attributes describe. What the library offers
 // for it loses the kernel's error.
 func (t *tables) dump(ctx context.Context, f proxier.Family, request uint16, attrs ...netlink.Attribute) ([]netlink.Message, error) {
@@ -269,22 +264,14 @@ func (t *tables) dump(ctx context.Context, f proxier.Family, request uint16, att
 	if err != nil {
 		return nil, err
 	}
-	for range dumpTries {
-		answers, err := execute(ctx, t.nl, netlink.Message{
-			Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | request), Flags: netlink.Request | netlink.Dump},
-			Data:   append([]byte{byte(t.table(f).Family), unix.NFNETLINK_V0, 0, 0}, data...),
-		})
-		if err != nil && !isNotFound(err) {
-			_ = t.close()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(answers, func(m netlink.Message) bool { return m.Header.Flags&netlink.DumpInterrupted != 0 }) {
-			return answers, nil
-		}
+	answers, err := execute(ctx, t.nl, netlink.Message{
+		Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | request), Flags: netlink.Request | netlink.Dump},
+		Data:   append([]byte{byte(t.table(f).Family), unix.NFNETLINK_V0, 0, 0}, data...),
+	})
+	if err != nil && !isNotFound(err) {
+		_ = t.close()
 	}
-	return nil, errInterrupted
+	return answers, err
 }
 
 // remove deletes the tables of both families. Not there is not an error.

@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,8 +22,8 @@ const (
 func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 	check := time.NewTicker(b.cfg.CheckInterval)
 	defer check.Stop()
-	drain := time.NewTimer(0)
-	defer drain.Stop()
+	drain := newAlarm()
+	defer drain.timer.Stop()
 	pause := minDrainPause
 	for {
 		select {
@@ -30,14 +31,16 @@ func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 			return nil
 		case <-b.wake: // an endpoint began to drain
 			pause = minDrainPause
-			drain.Reset(pause)
-		case <-drain.C: // it may have drained
+			drain.within(pause)
+		case <-drain.timer.C: // it may have drained
+			drain.set = false
 			left, err := b.drain(ctx)
 			if err != nil && ctx.Err() == nil {
 				b.cfg.Log.Warn("endpoints that drain could not be looked at", "err", err, "retry", pause)
+				b.tellLost(drifted)
 			}
 			if left || err != nil {
-				drain.Reset(pause)
+				drain.within(pause)
 				pause = min(2*pause, maxDrainPause)
 			}
 		case <-check.C: // time for a look
@@ -46,11 +49,41 @@ func (b *Backend) Watch(ctx context.Context, drifted func()) error {
 			case ctx.Err() != nil:
 			case err != nil:
 				b.cfg.Log.Warn("changes by others cannot be noticed", "err", err, "retry", b.cfg.CheckInterval)
+				b.tellLost(drifted)
 			case why != "":
 				b.cfg.Log.Warn("the kernel is to be programmed again", "reason", why)
 				drifted()
 			}
 		}
+	}
+}
+
+// alarm is a timer that can be brought forward, and not be put off.
+type alarm struct {
+	timer *time.Timer
+	set   bool
+	at    time.Time
+}
+
+// newAlarm returns an alarm that goes off at once.
+func newAlarm() *alarm { return &alarm{timer: time.NewTimer(0), set: true, at: time.Now()} }
+
+// within has the alarm go off when d is over, unless it does earlier.
+func (a *alarm) within(d time.Duration) {
+	if at := time.Now().Add(d); !a.set || at.Before(a.at) {
+		a.set, a.at = true, at
+		a.timer.Reset(d)
+	}
+}
+
+// tellLost tells drifted if what is in force is not known any more.
+func (b *Backend) tellLost(drifted func()) {
+	b.mu.Lock()
+	lost := b.lost
+	b.mu.Unlock()
+	if lost {
+		b.cfg.Log.Warn("the kernel is to be programmed again", "reason", connectionLost)
+		drifted()
 	}
 }
 
@@ -74,18 +107,22 @@ func (b *Backend) drain(ctx context.Context) (left bool, err error) {
 		}
 		ops = append(ops, b.state.fleet.drained(k, found, over)...)
 	}
-	if err := b.executeLocked(ctx, ops); err != nil {
+	if err := errors.Join(b.executeLocked(ctx, ops)); err != nil {
 		return true, b.brokenLocked(err)
 	}
 	return len(b.state.fleet.draining()) > 0, nil
 }
 
-// brokenLocked hangs up after an error of Watch, and connects anew: what is in force is
-// still known.
+// connectionLost is why a Reset is needed after brokenLocked could not connect.
+const connectionLost = "the connection to the kernel was lost, and another could not be made"
+
+// brokenLocked hangs up after an error of Watch or Plan, and connects anew: what is in force
+// is still known. Where that fails, Watch tells.
 func (b *Backend) brokenLocked(err error) error {
 	_ = b.hangUpLocked()
 	if again := b.connectLocked(); again != nil {
-		b.inForce = false
+		b.inForce, b.lost = false, true
+		return errors.Join(err, again)
 	}
 	return err
 }
@@ -95,6 +132,9 @@ func (b *Backend) brokenLocked(err error) error {
 func (b *Backend) check(ctx context.Context) (why string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.lost {
+		return connectionLost, nil
+	}
 	if !b.inForce {
 		return "", nil
 	}

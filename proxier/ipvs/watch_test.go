@@ -2,6 +2,8 @@ package ipvs
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -123,4 +125,70 @@ func TestWatchNoticesWhatOthersChange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Who drains an endpoint every half a second does not keep others from being removed.
+func TestChurnDoesNotPutOffWhatHasDrained(t *testing.T) {
+	watching(t, func(k *fakeKernel, b *Backend, _ *int) {
+		at := func(i int) string { return fmt.Sprintf("10.244.2.%d:8080", i) }
+		for i := range 20 {
+			apply(t, b, web(at(i)))
+			pass(minDrainPause / 2)
+		}
+		// Each is removed within two pauses of its change, a further one allowed.
+		targets := 0
+		meanwhile(b, func() { targets = len(k.virtual[keyOf(proxier.TCP, "10.96.0.110:80")].targets) })
+		if targets > 7 {
+			t.Errorf("%d real servers are there, want no more than the last few", targets)
+		}
+	})
+}
+
+func TestWatchTellsThatTheConnectionIsLost(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		name string
+		lose func(b *Backend)
+		wait time.Duration
+	}{
+		{"at a look", func(*Backend) {}, DefaultCheckInterval},
+		{"while endpoints drain", func(b *Backend) { apply(t, b, web("10.244.1.22:8080")) }, minDrainPause},
+		{"by Plan", func(b *Backend) {
+			if _, err := b.Plan(t.Context(), stateOf()); !errors.Is(err, broken) {
+				t.Errorf("Plan = %v, want what went wrong", err)
+			}
+		}, DefaultCheckInterval},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			watching(t, func(k *fakeKernel, b *Backend, drifted *int) {
+				synctest.Wait()
+				meanwhile(b, func() { k.broken, k.unreachable = broken, broken })
+				tt.lose(b)
+				pass(tt.wait)
+				if *drifted != 1 {
+					t.Errorf("Watch tells %d times that a Reset is needed, want once", *drifted)
+				}
+				meanwhile(b, func() { k.broken, k.unreachable = nil, nil })
+				reset(t, b, web("10.244.1.21:8080", "10.244.1.22:8080"))
+				pass(2 * DefaultCheckInterval)
+				if *drifted != 1 {
+					t.Errorf("after a Reset it tells %d times more", *drifted-1)
+				}
+			})
+		})
+	}
+}
+
+// A Reset in between does not give an endpoint its time once more.
+func TestResetDoesNotProlongDraining(t *testing.T) {
+	watching(t, func(k *fakeKernel, b *Backend, _ *int) {
+		apply(t, b, web("10.244.1.22:8080"))
+		meanwhile(b, func() { k.connections(keyOf(proxier.TCP, "10.96.0.110:80"), "10.244.1.21:8080", 1) })
+		pass(DefaultDrainTimeout / 2)
+		reset(t, b, web("10.244.1.22:8080"))
+		pass(DefaultDrainTimeout/2 - maxDrainPause)
+		want(t, "before its time is over", seen(b, k), []string{"TCP 10.96.0.110:80 rr 10.244.1.21:8080=0 10.244.1.22:8080=1"})
+		pass(3 * maxDrainPause)
+		want(t, "when its time is over", seen(b, k), []string{"TCP 10.96.0.110:80 rr 10.244.1.22:8080=1"})
+	})
 }
