@@ -31,16 +31,16 @@ func someContainers(count int) []*runtimeapi.Container {
 	return list
 }
 
-func encode(t testing.TB, m proto.Message) mem.BufferSlice {
-	t.Helper()
+func encode(tb testing.TB, m proto.Message) mem.BufferSlice {
+	tb.Helper()
 	data, err := proto.Marshal(m)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(data)}
 }
 
-func decode(t testing.TB, r *recall, list []*runtimeapi.Container) []*runtimeapi.Container {
+func decode(t *testing.T, r *recall, list []*runtimeapi.Container) []*runtimeapi.Container {
 	t.Helper()
 	var got runtimeapi.ListContainersResponse
 	if err := r.Unmarshal(encode(t, &runtimeapi.ListContainersResponse{Containers: list}), &got); err != nil {

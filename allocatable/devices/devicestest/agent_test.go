@@ -23,13 +23,13 @@ type agent struct {
 	lists  chan string
 	// reading reads lists until ctx ends.
 	reading sync.WaitGroup
-	ctx     context.Context //nolint:containedctx // ended by stop
+	ctx     context.Context
 	end     context.CancelFunc
 }
 
-func newAgent(dir string) (*agent, error) {
+func newAgent(ctx context.Context, dir string) (*agent, error) {
 	a := &agent{dir: dir, lists: make(chan string, 4)}
-	a.ctx, a.end = context.WithCancel(context.Background())
+	a.ctx, a.end = context.WithCancel(ctx)
 	var err error
 	a.server, err = plugintest.Serve(filepath.Join(dir, "kubelet.sock"), func(s *grpc.Server) { deviceapi.RegisterRegistrationServer(s, a) })
 	return a, err

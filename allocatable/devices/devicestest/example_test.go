@@ -26,13 +26,14 @@ func Example() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	agent, err := newAgent(dir)
+	ctx := context.Background()
+	agent, err := newAgent(ctx, dir)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer agent.stop()
-	if err := use(context.Background(), dir, agent); err != nil {
+	if err := use(ctx, dir, agent, func(list string) { fmt.Println(list) }); err != nil {
 		fmt.Println(err)
 	}
 	// Output:
@@ -40,7 +41,7 @@ func Example() {
 	// example.com/gpu: 0 Unhealthy, 1 Healthy
 }
 
-func use(ctx context.Context, dir string, agent *agent) error {
+func use(ctx context.Context, dir string, agent *agent, show func(list string)) error {
 	plugin, err := devicestest.Start(ctx, devicestest.Config{
 		Dir: dir, Resource: "example.com/gpu",
 		Devices: []*deviceapi.Device{devicestest.Healthy("0"), devicestest.Healthy("1", 0)},
@@ -49,9 +50,9 @@ func use(ctx context.Context, dir string, agent *agent) error {
 		return err
 	}
 	defer plugin.Stop()
-	fmt.Println(agent.next())
+	show(agent.next())
 	plugin.List(devicestest.Unhealthy("0"), devicestest.Healthy("1", 0))
-	fmt.Println(agent.next())
+	show(agent.next())
 	return nil
 }
 
