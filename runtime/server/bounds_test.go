@@ -353,6 +353,7 @@ func deaf(tb testing.TB, streams int) *url.URL {
 func TestStreamsEndWhenTheRuntimeIsDeaf(t *testing.T) {
 	block := append([]byte{0}, make([]byte, 1<<20)...)
 	dial := func(t *testing.T, idle time.Duration) (*api, *websocket.Conn) {
+		t.Helper()
 		n := newNode(t, runtimetest.Config{})
 		at := deaf(t, 3)
 		a := n.serve(t, func(c *server.Config) { c.Containers.Streams, c.Limits.StreamIdle = elsewhere{at: at}, idle })
@@ -363,6 +364,7 @@ func TestStreamsEndWhenTheRuntimeIsDeaf(t *testing.T) {
 		return a, c
 	}
 	send := func(t *testing.T, c *websocket.Conn, within time.Duration) error {
+		t.Helper()
 		for {
 			if err := c.SetWriteDeadline(time.Now().Add(within)); err != nil {
 				t.Fatal(err)

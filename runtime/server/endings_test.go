@@ -2,12 +2,12 @@ package server
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,10 +104,12 @@ func socketPair(t *testing.T) (*webSocket, *websocket.Conn) {
 			t.Error(err)
 		}
 	})
-	c, _, err := websocket.NewClient(there, &url.URL{Scheme: "ws", Host: "node"}, nil, 0, 0)
+	d := websocket.Dialer{NetDialContext: func(context.Context, string, string) (net.Conn, error) { return there, nil }}
+	c, resp, err := d.DialContext(t.Context(), "ws://node", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	resp.Body.Close()
 	wg.Wait()
 	return socket, c
 }
@@ -193,6 +195,7 @@ func TestOutputOfACommandThatTakesNoInput(t *testing.T) {
 // what it sends is read, else TCP would take back what it has not received yet.
 func TestLastWordsAreReceived(t *testing.T) {
 	end := func(t *testing.T) *command {
+		t.Helper()
 		c := &command{resize: newTalk("", nil), stdin: newTalk("", func([]byte) error { return errBroken }), stdout: newTalk("", nil), final: newTalk("end", nil)}
 		close(c.stdout.from)
 		close(c.final.from)

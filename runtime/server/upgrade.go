@@ -56,16 +56,21 @@ type upgraded struct {
 	refusal []byte
 	// rest has what came behind the answer.
 	rest *bufio.Reader
-	once sync.Once
 }
 
 // Read reads what came behind the answer first.
 func (u *upgraded) Read(b []byte) (int, error) { return u.rest.Read(b) }
 
-// Close ends the connection. It may be called again.
-func (u *upgraded) Close() error {
+// closedOnce is a connection that may be closed again.
+type closedOnce struct {
+	net.Conn
+	once sync.Once
+}
+
+// Close ends the connection.
+func (c *closedOnce) Close() error {
 	var err error
-	u.once.Do(func() { err = u.Conn.Close() })
+	c.once.Do(func() { err = c.Conn.Close() })
 	return err
 }
 
@@ -117,7 +122,7 @@ func ask(conn net.Conn, req *http.Request) (*upgraded, error) {
 	if err := req.Write(conn); err != nil {
 		return nil, err
 	}
-	u := &upgraded{Conn: conn, rest: bufio.NewReader(conn)}
+	u := &upgraded{Conn: &closedOnce{Conn: conn}, rest: bufio.NewReader(conn)}
 	var err error
 	if u.answer, err = http.ReadResponse(u.rest, req); err != nil {
 		return nil, err
@@ -225,7 +230,7 @@ func (h *hijacked) bye() {
 	if c, ok := h.Conn.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite() // it may have gone
 	}
-	_ = h.Conn.SetReadDeadline(time.Now().Add(closeTime))
+	_ = h.SetReadDeadline(time.Now().Add(closeTime))
 }
 
 // wantsChannels reports whether a client wants a WebSocket of the protocol that no runtime
