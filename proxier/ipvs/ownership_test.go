@@ -71,6 +71,7 @@ func TestVirtualServersAreKnownUntilTheyAreGone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			end := func(t *testing.T) *fakeKernel {
+				t.Helper()
 				k := noded(t)
 				b := k.backend(Config{})
 				reset(t, b, np("np", 30080), web("10.244.1.21:8080"))

@@ -132,9 +132,7 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 		f.fate = drop
 	}
 	switch {
-	// The rules refuse before they mark, but mark before they drop: where the shortcut has
-	// nobody to send to new connections are decided as those of others are.
-	case kind.External() && r.mark != 0 && (len(p.Cluster) > 0 || !p.HasEndpoints):
+	case kind.External() && r.marks():
 		f.kind, f.mark = externalLocal, r.mark
 	case !f.bind:
 		f.kind = atNode
@@ -145,6 +143,13 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 		f.ranges = p.SourceRanges
 	}
 	return f
+}
+
+// marks reports whether new connections from here to external addresses get the mark. The
+// rules refuse before they mark, but mark before they drop: where the shortcut has nobody to
+// send to new connections are decided as those of others are.
+func (r *renderer) marks() bool {
+	return r.mark != 0 && (len(r.port.Cluster) > 0 || !r.port.HasEndpoints)
 }
 
 // virtual returns a virtual server for a list of endpoints.
