@@ -182,8 +182,8 @@ func TestWatchTellsThatTheConnectionIsLost(t *testing.T) {
 // A Reset in between does not give an endpoint its time once more.
 func TestResetDoesNotProlongDraining(t *testing.T) {
 	watching(t, func(k *fakeKernel, b *Backend, _ *int) {
-		apply(t, b, web("10.244.1.22:8080"))
 		meanwhile(b, func() { k.connections(keyOf(proxier.TCP, "10.96.0.110:80"), "10.244.1.21:8080", 1) })
+		apply(t, b, web("10.244.1.22:8080"))
 		pass(DefaultDrainTimeout / 2)
 		reset(t, b, web("10.244.1.22:8080"))
 		pass(DefaultDrainTimeout/2 - maxDrainPause)
