@@ -115,7 +115,9 @@ func TestPreferencesCostNoDevices(t *testing.T) {
 		{"app needs more", []string{"i:init=1", "app=2"}, []string{"a", "b", "c"}, map[string]string{"init": "c", "app": "a,c"}},
 		{"two apps", []string{"i:init=2", "app=1", "more=1"}, []string{"a", "b", "c"}, map[string]string{"init": "b,c", "app": "c", "more": "b"}},
 		{
-			"a sidecar between", []string{"i:init=1", "s:side=1", "i:two=1", "app=1"}, []string{"a", "b", "c"},
+			"a sidecar between",
+			[]string{"i:init=1", "s:side=1", "i:two=1", "app=1"},
+			[]string{"a", "b", "c"},
 			map[string]string{"init": "c", "side": "c", "two": "b", "app": "b"},
 		},
 	} {
