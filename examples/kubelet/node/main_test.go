@@ -6,4 +6,7 @@ import (
 	"github.com/nodekit-go/nodekit/internal/leakcheck"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
+func TestMain(m *testing.M) {
+	oneAtATime()
+	leakcheck.Main(m)
+}
