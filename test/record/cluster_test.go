@@ -176,30 +176,44 @@ func checkCalls(t *testing.T, c *cluster.Cluster, name string, source cluster.So
 	}()
 	runStaticPod(t, node)
 	runPod(t, c, node, name)
-	// A status and a Lease after all that.
-	ended := time.NewTimer(15 * time.Second)
-	defer ended.Stop()
-	select {
-	case <-ended.C:
-	case <-t.Context().Done():
-	}
+	r.wait(t, name)
 	for program, log := range r.api {
 		record.CheckGolden(t, fmt.Sprintf("testdata/%s-%s.golden", name, program), log.Lines(), *update)
 	}
 	record.CheckGolden(t, fmt.Sprintf("testdata/%s-cri.golden", name), r.cri.Lines(), *update)
 }
 
-// runPod takes a pod of the API server through its life. Ours serves neither logs nor
-// commands.
+// wait gives the programs time to ask for more, and until they have asked for all that
+// they have to: a status and a Lease come when they come.
+func (r *recorder) wait(t *testing.T, name string) {
+	t.Helper()
+	more := time.NewTimer(15 * time.Second)
+	defer more.Stop()
+	select {
+	case <-more.C:
+	case <-t.Context().Done():
+	}
+	// What is missing at the end is told by the comparison.
+	_ = testnode.Eventually(t.Context(), 2*time.Minute, "all calls", func(context.Context) error {
+		missing := record.Missing(fmt.Sprintf("testdata/%s-cri.golden", name), r.cri.Lines())
+		for program, log := range r.api {
+			missing = append(missing, record.Missing(fmt.Sprintf("testdata/%s-%s.golden", name, program), log.Lines())...)
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("%q did not come yet", missing)
+		}
+		return nil
+	})
+}
+
+// runPod takes a pod of the API server through its life.
 func runPod(t *testing.T, c *cluster.Cluster, node *cluster.Node, name string) {
 	t.Helper()
 	manifest := strings.NewReplacer("NAME", name, "NODE", node.NodeName(), "IMAGE", testnode.PauseRef).Replace(load)
 	kubectl(t, c, manifest, "apply", "-f", "-")
 	kubectl(t, c, "", "wait", "--for=condition=Ready", "--timeout=120s", "pod/"+name)
-	if name == "stock" {
-		kubectl(t, c, "", "logs", name)
-		_, _ = c.Kubectl(t.Context(), "", "exec", name, "--", "/no-such-program")
-	}
+	kubectl(t, c, "", "logs", name)
+	_, _ = c.Kubectl(t.Context(), "", "exec", name, "--", "/no-such-program")
 	kubectl(t, c, "", "delete", "pod/"+name, "service/"+name, "--timeout=120s")
 }
 

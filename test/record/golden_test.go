@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nodekit-go/nodekit/test/record"
 )
 
@@ -36,5 +38,18 @@ func TestGoldenFiles(t *testing.T) {
 	content, err := os.ReadFile(file)
 	if err != nil || string(content) != "# Why.\na\n? b\n? c\n" {
 		t.Errorf("file = %q, %v", content, err)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "calls.golden")
+	if err := os.WriteFile(file, []byte("# a comment\na\nb\n? c\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b"}, record.Missing(file, []string{"a", "d"})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if missing := record.Missing(file+".none", nil); missing != nil {
+		t.Errorf("of a file that is not there %q is missing", missing)
 	}
 }
