@@ -49,6 +49,20 @@ func (d *demo) look(ctx context.Context) (snapshot, error) {
 	return shot, nil
 }
 
+// forgotten returns an error as long as the runtime has something of a pod, if only dead.
+func (d *demo) forgotten(ctx context.Context, pod string) error {
+	list, err := d.node.CRI().Runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{
+		Filter: &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"io.kubernetes.pod.name": pod}},
+	})
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	if left := list.GetItems(); len(left) > 0 {
+		return fmt.Errorf("it has %s", short(left[0].GetId()))
+	}
+	return nil
+}
+
 // changes says how the other snapshot differs; it is empty when the same
 // containers run as the same processes since the same time.
 func (s snapshot) changes(now snapshot) string {

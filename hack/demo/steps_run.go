@@ -281,12 +281,8 @@ func (d *demo) removeManifest(ctx context.Context) error {
 		return err
 	}
 	d.report.table(podRows(pods)...)
-	err = testnode.Eventually(ctx, patience, "the runtime has no container of "+gone, func(ctx context.Context) error {
-		shot, err := d.look(ctx)
-		if err == nil && shot[gone].id != "" {
-			err = fmt.Errorf("it has %s", short(shot[gone].id))
-		}
-		return err
+	err = testnode.Eventually(ctx, patience, "the runtime knows nothing of "+gone, func(ctx context.Context) error {
+		return d.forgotten(ctx, gone)
 	})
 	if err != nil {
 		return err
