@@ -4,34 +4,9 @@ import (
 	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
-
-// step is a container in the order in which a pod starts them.
-type step struct {
-	*corev1.Container
-	// ends is true if it has ended before the next one starts.
-	ends bool
-}
-
-// steps returns the containers of a pod.
-func steps(pod *corev1.Pod) []step {
-	out := make([]step, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		out = append(out, step{Container: c, ends: !isSidecar(c)})
-	}
-	for i := range pod.Spec.Containers {
-		out = append(out, step{Container: &pod.Spec.Containers[i]})
-	}
-	return out
-}
-
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
 
 // others is what the other containers of a pod have of a resource, as seen from one.
 type others struct {
@@ -43,8 +18,8 @@ type others struct {
 // othersLocked sorts the shares of the other containers of a pod.
 func (m *Manager) othersLocked(r topology.Request, resource string) others {
 	var o others
-	all := steps(r.Pod)
-	me := slices.IndexFunc(all, func(s step) bool { return s.Name == r.Container.Name })
+	all := order.Of(r.Pod)
+	me := slices.IndexFunc(all, func(s order.Step) bool { return s.Name == r.Container.Name })
 	if me < 0 {
 		me = len(all)
 	}
@@ -52,9 +27,9 @@ func (m *Manager) othersLocked(r topology.Request, resource string) others {
 		s := m.book.get(owner{r.Pod.UID, c.Name, resource})
 		switch {
 		case s == nil || i == me:
-		case i < me && c.ends:
+		case i < me && c.Ends:
 			o.ended = append(o.ended, s)
-		case i > me && all[me].ends:
+		case i > me && all[me].Ends:
 			o.later = append(o.later, s)
 		default:
 			o.beside = append(o.beside, s)

@@ -93,8 +93,14 @@ func run() error {
 
 // startPlugin starts a plugin once there is somebody to register with.
 func startPlugin(ctx context.Context, dir string) (*devicestest.Plugin, error) {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
 	for !listens(filepath.Join(dir, "kubelet.sock")) {
-		time.Sleep(time.Millisecond) // until the other goroutine listens
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-look.C:
+		}
 	}
 	return devicestest.Start(ctx, devicestest.Config{
 		Dir: dir, Resource: "example.com/gpu",

@@ -13,6 +13,7 @@ import (
 	deviceapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	"pgregory.net/rapid"
 
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
@@ -96,9 +97,9 @@ func (h *history) admit(t *rapid.T, pod *corev1.Pod) {
 // most returns how many devices a pod needs at once.
 func most(pod *corev1.Pod) int {
 	beside, peak := 0, 0
-	for _, c := range steps(pod) {
+	for _, c := range order.Of(pod) {
 		n := int(c.Resources.Limits.Name(gpu, "").Value())
-		if c.ends {
+		if c.Ends {
 			peak = max(peak, beside+n)
 		} else {
 			beside += n
@@ -140,14 +141,14 @@ func (h *history) checkOwners(t *rapid.T, id string, list []owner) {
 			if a.pod != b.pod {
 				t.Fatalf("device %s is that of pods %s and %s", id, a.pod, b.pod)
 			}
-			order := containersOf(h.pod(a.pod))
+			list := containersOf(h.pod(a.pod))
 			at := func(name string) int {
-				return slices.IndexFunc(order, func(c *corev1.Container) bool { return c.Name == name })
+				return slices.IndexFunc(list, func(c *corev1.Container) bool { return c.Name == name })
 			}
 			first, second := min(at(a.container), at(b.container)), max(at(a.container), at(b.container))
 			inits := len(h.pod(a.pod).Spec.InitContainers)
-			if first >= inits || isSidecar(order[first]) {
-				t.Fatalf("device %s is that of %s and %s of pod %s, which run at the same time", id, order[first].Name, order[second].Name, a.pod)
+			if first >= inits || !order.Of(h.pod(a.pod))[first].Ends {
+				t.Fatalf("device %s is that of %s and %s of pod %s, which run at the same time", id, list[first].Name, list[second].Name, a.pod)
 			}
 		}
 	}

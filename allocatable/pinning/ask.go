@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 )
 
 // pins reports whether containers of a pod can have anything to themselves: it is
@@ -40,36 +42,11 @@ func wholeCPUs(c *corev1.Container) int {
 	return 0
 }
 
-// isSidecar reports whether an init container keeps running beside the regular ones.
-func isSidecar(c *corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
-}
-
-// step is a container in the order in which a pod starts them.
-type step struct {
-	*corev1.Container
-	// ends is true if it has ended before the next one starts.
-	ends bool
-}
-
-// steps returns the containers of a pod.
-func steps(pod *corev1.Pod) []step {
-	out := make([]step, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers))
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		out = append(out, step{Container: c, ends: !isSidecar(c)})
-	}
-	for i := range pod.Spec.Containers {
-		out = append(out, step{Container: &pod.Spec.Containers[i]})
-	}
-	return out
-}
-
 // before returns the steps before a container; none if it is not one of them, as an
 // ephemeral container, beside which any may run.
-func before(pod *corev1.Pod, container string) []step {
-	all := steps(pod)
-	if i := slices.IndexFunc(all, func(s step) bool { return s.Name == container }); i >= 0 {
+func before(pod *corev1.Pod, container string) []order.Step {
+	all := order.Of(pod)
+	if i := slices.IndexFunc(all, func(s order.Step) bool { return s.Name == container }); i >= 0 {
 		return all[:i]
 	}
 	return nil
@@ -81,8 +58,8 @@ func before(pod *corev1.Pod, container string) []step {
 // (https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/753-sidecar-containers).
 func most(pod *corev1.Pod, of func(*corev1.Container) uint64) uint64 {
 	var beside, peak uint64
-	for _, s := range steps(pod) {
-		if s.ends {
+	for _, s := range order.Of(pod) {
+		if s.Ends {
 			peak = max(peak, beside+of(s.Container))
 		} else {
 			beside += of(s.Container)

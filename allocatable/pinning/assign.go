@@ -3,6 +3,7 @@ package pinning
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
@@ -36,7 +37,7 @@ func (c *CPUs) askLocked(r topology.Request) cpuAsk {
 func (c *CPUs) askPod(pod *corev1.Pod, has map[string]CPUSet, a cpuAsk) cpuAsk {
 	a.need = int(most(pod, func(c *corev1.Container) uint64 { return uint64(wholeCPUs(c)) })) //nolint:gosec // bounded
 	var all CPUSet
-	for _, s := range steps(pod) {
+	for _, s := range order.Of(pod) {
 		if own, ok := has[s.Name]; ok {
 			a.changed = a.changed || own.Len() != wholeCPUs(s.Container)
 			all = all.Union(own)
@@ -60,10 +61,10 @@ func (cfg *CPUConfig) narrow(a cpuAsk) cpuAsk {
 
 // reusable returns the CPUs of containers that have ended before the next step, without
 // those that others have taken since.
-func reusable(steps []step, has map[string]CPUSet) CPUSet {
+func reusable(steps []order.Step, has map[string]CPUSet) CPUSet {
 	var cpus CPUSet
 	for _, s := range steps {
-		if s.ends {
+		if s.Ends {
 			cpus = cpus.Union(has[s.Name])
 		} else {
 			cpus = cpus.Without(has[s.Name])

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
@@ -56,7 +57,7 @@ func admit(tb testing.TB, c topology.Provider, pod *corev1.Pod) error {
 // told lists who has what, like "c0=1-2 c1=shared".
 func told(c *CPUs, pod *corev1.Pod) string {
 	var out []string
-	for _, s := range steps(pod) {
+	for _, s := range order.Of(pod) {
 		cpus, exclusive := c.Of(pod.UID, s.Name)
 		text := cpus.String()
 		if !exclusive {

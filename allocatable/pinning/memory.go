@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
@@ -128,7 +129,7 @@ func ofContainer(c *corev1.Container) memoryAsk {
 // ofPod returns what all containers of a pod ask for.
 func ofPod(pod *corev1.Pod) memoryAsk {
 	a := memoryAsk{}
-	for _, s := range steps(pod) {
+	for _, s := range order.Of(pod) {
 		for name := range ofContainer(s.Container) {
 			a[name] = most(pod, func(c *corev1.Container) uint64 { return ofContainer(c)[name] })
 		}
@@ -171,7 +172,7 @@ func (m *Memory) askLocked(r topology.Request) (memoryAsk, []Block) {
 	if r.Container != nil {
 		return ofContainer(r.Container), has[r.Container.Name]
 	}
-	for _, s := range steps(r.Pod) {
+	for _, s := range order.Of(r.Pod) {
 		if blocks := has[s.Name]; blocks != nil {
 			return ofPod(r.Pod), blocks
 		}
@@ -265,7 +266,7 @@ func (m *Memory) Starts(pod *corev1.Pod, container string) {
 	has := m.state.given[pod.UID]
 	released := false
 	for _, s := range before(pod, container) {
-		if s.ends && has[s.Name] != nil {
+		if s.Ends && has[s.Name] != nil {
 			m.state.release(pod.UID, s.Name)
 			released = true
 		}

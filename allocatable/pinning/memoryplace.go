@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
@@ -76,8 +77,8 @@ func (s *memoryState) collides(n topology.Nodes) bool {
 // on these nodes.
 func (s *memoryState) reusable(pod *corev1.Pod, n topology.Nodes, name corev1.ResourceName) uint64 {
 	var sum uint64
-	for _, step := range steps(pod) {
-		if !step.ends {
+	for _, step := range order.Of(pod) {
+		if !step.Ends {
 			continue
 		}
 		for _, b := range s.given[pod.UID][step.Name] {
@@ -151,7 +152,7 @@ func (s *memoryState) give(pod *corev1.Pod, container string, n topology.Nodes, 
 func (s *memoryState) reuse(pod *corev1.Pod, container string, b Block) uint64 {
 	var sum uint64
 	for _, step := range before(pod, container) {
-		if !step.ends {
+		if !step.Ends {
 			continue
 		}
 		own := s.given[pod.UID][step.Name]

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
@@ -141,7 +142,7 @@ func checkPromises(t *rapid.T, c *CPUs, pods map[types.UID]*corev1.Pod) {
 	whole, taken := c.cfg.Layout.all, CPUSet{}
 	for uid, pod := range pods {
 		var beside, own CPUSet
-		for _, s := range steps(pod) {
+		for _, s := range order.Of(pod) {
 			cpus, exclusive := c.Of(uid, s.Name)
 			if n := wholeCPUs(s.Container); exclusive != (n > 0) || exclusive && cpus.Len() != n {
 				t.Fatalf("container %s of %s asks for %d CPUs and has %s, exclusive %v", s.Name, uid, n, cpus, exclusive)
@@ -155,7 +156,7 @@ func checkPromises(t *rapid.T, c *CPUs, pods map[types.UID]*corev1.Pod) {
 			if both := cpus.Intersect(beside); !both.IsEmpty() {
 				t.Fatalf("two containers of %s that run at a time have CPUs %s", uid, both)
 			}
-			if !s.ends {
+			if !s.Ends {
 				beside = beside.Union(cpus)
 			}
 			own = own.Union(cpus)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodekit-go/nodekit/allocatable/internal/order"
 	"github.com/nodekit-go/nodekit/allocatable/topology"
 )
 
@@ -208,7 +209,7 @@ func cameCPUs(t *testing.T, c *CPUs, want, got *stockOp) {
 	t.Helper()
 	pod := want.pod()
 	got.PodHints = hintText(c.Hints(topology.Request{Pod: pod}), "cpu")
-	for i, s := range steps(pod) {
+	for i, s := range order.Of(pod) {
 		r := topology.Request{Pod: pod, Container: s.Container}
 		w := want.Containers[i]
 		one := stockContainer{Kind: w.Kind, CPU: w.CPU, Hints: hintText(c.Hints(r), "cpu")}
@@ -272,7 +273,7 @@ func cameMemory(t *testing.T, m *Memory, want, got *stockOp) {
 	if got.PodHints = hintText(m.Hints(topology.Request{Pod: pod}), "memory"); initsAlone(want) {
 		want.PodHints = got.PodHints // the kubelet does not count it
 	}
-	for i, s := range steps(pod) {
+	for i, s := range order.Of(pod) {
 		r := topology.Request{Pod: pod, Container: s.Container}
 		w := want.Containers[i]
 		one := stockContainer{Kind: w.Kind, CPU: w.CPU, Mem: w.Mem, Huge: w.Huge, Hints: hintText(m.Hints(r), "memory")}

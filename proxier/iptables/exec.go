@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os/exec"
 	"time"
+
+	"github.com/nodekit-go/nodekit/proxier/internal/netns"
 )
 
 // Command is one run of a program of iptables.
@@ -53,7 +55,7 @@ func (h hostExec) Run(ctx context.Context, c Command) (Result, error) {
 	if c.Stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.Stdin)
 	}
-	err := inNetNS(h.netns, cmd.Start)
+	err := netns.Do(h.netns, cmd.Start)
 	if err == nil {
 		err = cmd.Wait()
 	}

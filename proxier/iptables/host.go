@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/nodekit-go/nodekit/proxier/internal/netns"
 )
 
 // host is what the Backend wants of the kernel beside iptables.
@@ -40,7 +42,7 @@ const (
 
 func (k kernel) addrs() ([]netip.Addr, error) {
 	var out []netip.Addr
-	err := inNetNS(k.netns, func() error {
+	err := netns.Do(k.netns, func() error {
 		all, err := net.InterfaceAddrs()
 		if err != nil {
 			return fmt.Errorf("list the addresses of the node: %w", err)
@@ -58,7 +60,7 @@ func (k kernel) addrs() ([]netip.Addr, error) {
 
 func (k kernel) isSet(name string) (bool, error) {
 	var data []byte
-	err := inNetNS(k.netns, func() error {
+	err := netns.Do(k.netns, func() error {
 		var err error
 		data, err = os.ReadFile("/proc/sys/net/" + name)
 		return err
@@ -76,7 +78,7 @@ func (k kernel) set(name string) error {
 	if is, err := k.isSet(name); is && err == nil {
 		return nil
 	}
-	err := inNetNS(k.netns, func() error { return os.WriteFile("/proc/sys/net/"+name, []byte("1"), 0o644) })
+	err := netns.Do(k.netns, func() error { return os.WriteFile("/proc/sys/net/"+name, []byte("1"), 0o644) })
 	if err != nil {
 		return fmt.Errorf("set a kernel parameter to 1: %w", err)
 	}

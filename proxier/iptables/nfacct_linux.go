@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/proxier/internal/netns"
 )
 
 // errNoCounters says that the kernel has no counters of nfnetlink_acct.
@@ -40,7 +42,7 @@ func (k kernel) counter(name string) (uint64, error) {
 // acct sends one request about a counter and returns the payload of the answer.
 func (k kernel) acct(kind, flags int, name string) ([]byte, error) {
 	fd := -1
-	err := inNetNS(k.netns, func() error {
+	err := netns.Do(k.netns, func() error {
 		var err error
 		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 		return os.NewSyscallError("socket", err)

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/proxier/internal/netns"
 )
 
 // parameter is a kernel parameter below /proc/sys/net.
@@ -48,7 +49,7 @@ func Prepare(cfg Config) error {
 
 // setParameters sets those that have another value, in the network namespace at path.
 func setParameters(path string, all []parameter) error {
-	return inNetNS(path, func() error {
+	return netns.Do(path, func() error {
 		var errs []error
 		for _, p := range all {
 			file := "/proc/sys/net/" + p.name
@@ -66,30 +67,6 @@ func setParameters(path string, all []parameter) error {
 		}
 		return errors.Join(errs...)
 	})
-}
-
-// inNetNS runs f in the network namespace at path; empty means where the process is.
-func inNetNS(path string, f func() error) error {
-	if path == "" {
-		return f()
-	}
-	done := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread ends with f, and the namespace it is in with it.
-		runtime.LockOSThread()
-		done <- func() error {
-			file, err := os.Open(path)
-			if err != nil {
-				return fmt.Errorf("open the network namespace: %w", err)
-			}
-			defer file.Close()
-			if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("enter the network namespace %s: %w", path, err)
-			}
-			return f()
-		}()
-	}()
-	return <-done
 }
 
 // Check returns why the kernel cannot serve as a Backend needs it, nil if it can: its version,

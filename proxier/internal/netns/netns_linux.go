@@ -1,4 +1,5 @@
-package iptables
+// Package netns runs functions in other network namespaces.
+package netns
 
 import (
 	"fmt"
@@ -8,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNetNS runs f in the network namespace at path; empty means where the process is.
+// Do runs f in the network namespace at path; empty means where the process is.
 // Programs that f starts and sockets that it opens stay there.
-func inNetNS(path string, f func() error) error {
+func Do(path string, f func() error) error {
 	if path == "" {
 		return f()
 	}
