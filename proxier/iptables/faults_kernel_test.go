@@ -258,8 +258,16 @@ func TestKernelLockHeldForLong(t *testing.T) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	free := time.AfterFunc(10*time.Second, func() { _ = unix.Flock(int(lock.Fd()), unix.LOCK_UN) })
-	defer free.Stop()
+	freed := make(chan struct{})
+	free := time.AfterFunc(10*time.Second, func() {
+		defer close(freed)
+		_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN)
+	})
+	defer func() {
+		if !free.Stop() {
+			<-freed
+		}
+	}()
 	second := servicePort("second", "10.96.0.11", "10.244.0.5:8080")
 	mustApply(t, b, update(second))
 	if !log.has("another program holds the lock of iptables") {
