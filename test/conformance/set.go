@@ -50,17 +50,36 @@ const (
 // slow matches the labels of specs that need much time, or the cluster for themselves.
 const slow = `\[Serial\]|\[Slow\]|\[Disruptive\]|\[Flaky\]`
 
+// nodeConformance is the label of what each node must do, and services matches the
+// specs about virtual addresses and the ways between pods.
+const (
+	nodeConformance = `\[NodeConformance\]`
+	services        = `^\[sig-network\] (Services|EndpointSlice|Conntrack|Networking|KubeProxy|Traffic Distribution)\b`
+)
+
 // Sets returns the named sets.
 func Sets() []Set {
 	return []Set{
 		{
 			Name: "node-conformance", About: "NodeConformance without slow and serial specs",
-			Suite: E2E, Focus: `\[NodeConformance\]`, Skip: slow, Nodes: 1, Part: Node,
+			Suite: E2E, Focus: nodeConformance, Skip: slow, Nodes: 1, Part: Node,
+		},
+		{
+			Name: "node-conformance-slow", About: "NodeConformance that is slow, or wants the node for itself",
+			Suite: E2E, Focus: `(` + slow + `).*` + nodeConformance + `|` + nodeConformance + `.*(` + slow + `)`,
+			Skip: `\[Flaky\]`, Nodes: 1, Part: Node,
+		},
+		{
+			Name: "conformance", About: "Conformance of sig-node, sig-network, sig-storage and sig-apps, " +
+				"without slow and serial specs and those of the sets node-conformance and network",
+			Suite: E2E, Nodes: 2, Part: Network,
+			Focus: `^\[sig-(node|network|storage|apps)\] .*\[Conformance\]`,
+			Skip:  slow + `|` + nodeConformance + `|` + services,
 		},
 		{
 			Name: "network", About: "Services, EndpointSlices, conntrack and traffic distribution",
 			Suite: E2E, Nodes: 2, Part: Network,
-			Focus: `^\[sig-network\] (Services|EndpointSlice|Conntrack|Networking|KubeProxy|Traffic Distribution)\b`,
+			Focus: services,
 			Skip:  slow + `|LoadBalancer|\[Feature:`,
 		},
 		{

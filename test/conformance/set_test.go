@@ -36,6 +36,11 @@ func TestSelect(t *testing.T) {
 		"[sig-node] Pods should get a host IP [NodeConformance] [Conformance]",
 		"[sig-node] Pods should cap back-off [Slow] [NodeConformance]",
 		"[sig-node] Pods should get a host IP [NodeConformance] [Conformance]",
+		"[sig-apps] Job should delete a job [Conformance]",
+		"[sig-api-machinery] Watchers should observe [Conformance]",
+		"[sig-apps] Daemon set [Serial] should rollback [Conformance]",
+		"[sig-network] EndpointSliceMirroring should mirror [Conformance]",
+		"[sig-node] Container Runtime should pull [NodeConformance] [Serial]",
 	}
 	for _, test := range []struct {
 		set  string
@@ -43,6 +48,8 @@ func TestSelect(t *testing.T) {
 	}{
 		{"network", []string{specs[0]}},
 		{"node-conformance", []string{specs[4]}}, // Once.
+		{"node-conformance-slow", []string{specs[11], specs[5]}},
+		{"conformance", []string{specs[7], specs[10]}},
 	} {
 		t.Run(test.set, func(t *testing.T) {
 			set, err := Lookup(test.set)
