@@ -66,7 +66,18 @@ func Check(pod *corev1.Pod, opt Options) []Problem {
 	c.value("spec", reflect.ValueOf(&pod.Spec).Elem())
 	c.hostUsers(&pod.Spec)
 	c.restarts(&pod.Spec)
+	c.labels(&pod.Spec)
 	return c.problems
+}
+
+// labels tells of volumes that are not labelled as the pod asks, on a node where labels
+// mean something. The result is the same, but it takes longer.
+func (c *checker) labels(spec *corev1.PodSpec) {
+	sc := spec.SecurityContext
+	if !c.opt.Can.Has(SELinux) || sc == nil || sc.SELinuxChangePolicy == nil || *sc.SELinuxChangePolicy == corev1.SELinuxChangePolicyRecursive {
+		return
+	}
+	c.add("spec.securityContext.seLinuxChangePolicy", Warned, "the runtime labels volumes file by file, not by an option of their mount")
 }
 
 // hostUsers looks at the one bool whose false is what asks for something.
@@ -186,6 +197,7 @@ func (c *checker) fields(path string, v reflect.Value) {
 			c.add(at, Refused, "the field is not known to this version")
 		case support == Honoured:
 			c.value(at, v.Field(i))
+		case support == Elsewhere:
 		case saysNothing(v, i):
 		default:
 			c.add(at, support, r.why)

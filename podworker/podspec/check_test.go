@@ -43,7 +43,7 @@ func walk(t *testing.T, typ reflect.Type, seen map[string]bool) {
 		seen[key] = true
 		r, ok := fields[key]
 		if !ok {
-			t.Errorf("%s has no rule: honour it, warn of it or refuse it", key)
+			t.Errorf("%s has no rule: honour it, warn of it, refuse it, or say whose it is", key)
 			continue
 		}
 		if r.support == Honoured || r.needs != 0 {
@@ -97,6 +97,27 @@ func TestCheck(t *testing.T) {
 		{
 			name: "host users", pod: func(p *corev1.Pod) { p.Spec.HostUsers = &no },
 			want: []string{"spec.hostUsers: user namespaces are not supported"},
+		},
+		{
+			name: "what is somebody else's", pod: func(p *corev1.Pod) {
+				p.Spec.SchedulerName, p.Spec.AutomountServiceAccountToken = "mine", &yes
+				p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1}}
+			},
+		},
+		{
+			name: "labels that are not a mount option", opt: Options{Can: SELinux},
+			pod: func(p *corev1.Pod) {
+				policy := corev1.SELinuxChangePolicyMountOption
+				p.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxChangePolicy: &policy}
+			},
+			want: []string{"spec.securityContext.seLinuxChangePolicy: the runtime labels volumes file by file, not by an option of their mount"},
+		},
+		{
+			name: "labels file by file", opt: Options{Can: SELinux},
+			pod: func(p *corev1.Pod) {
+				policy := corev1.SELinuxChangePolicyRecursive
+				p.Spec.SecurityContext = &corev1.PodSecurityContext{SELinuxChangePolicy: &policy}
+			},
 		},
 		{name: "host users as ever", pod: func(p *corev1.Pod) { p.Spec.HostUsers = &yes }},
 		{name: "false is not asking", pod: func(p *corev1.Pod) { p.Spec.SetHostnameAsFQDN = &no }},

@@ -13,8 +13,8 @@
 //
 // # Fail closed
 //
-// [Check] knows every field of a pod: honoured, accepted with a warning, or
-// refused. Some are honoured only by agents that do their part, see [Ability]. A
+// [Check] knows every field of a pod: honoured, accepted with a warning, refused, or
+// somebody else's. Some are honoured only by agents that do their part, see [Ability]. A
 // field it does not know refuses the pod, so that nothing a user wrote is ignored in
 // silence. Call it before anything else; the other functions expect
 // a pod that passed.

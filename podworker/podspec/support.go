@@ -12,11 +12,13 @@ type Support uint8
 const (
 	// Refused fields reject the pod that sets them.
 	Refused Support = iota
-	// Honoured fields do what the API says, or belong to another component and
-	// need nothing from a node.
+	// Honoured fields do what the API says.
 	Honoured
 	// Warned fields are cosmetic: the pod runs, and the user is told.
 	Warned
+	// Elsewhere fields belong to another component, such as the scheduler, and need
+	// nothing from a node.
+	Elsewhere
 )
 
 // String returns the class in lower case.
@@ -28,11 +30,13 @@ func (s Support) String() string {
 		return "honoured"
 	case Warned:
 		return "warned"
+	case Elsewhere:
+		return "elsewhere"
 	}
 	return "invalid"
 }
 
-// rule is the class of one field, and why a field is not simply honoured. A field
+// rule is the class of one field, and why a field is not simply honoured, or whose it is. A field
 // that needs abilities is honoured with all of them; without it is as support says.
 type rule struct {
 	support Support
@@ -58,12 +62,12 @@ type Field struct {
 	// Needs are the abilities with all of which the field is honoured, 0 if none
 	// changes its class.
 	Needs Ability
-	// Why says what is missing, empty for an Honoured field.
+	// Why says what is missing, or whose the field is; empty for an Honoured one.
 	Why string
 }
 
 // Fields returns every field that a pod can set, in alphabetical order. Those below
-// a refused field are not listed. [Check] looks closer at a few honoured fields of
+// a refused field, or one that belongs elsewhere, are not listed. [Check] looks closer at a few honoured fields of
 // which only some values are honoured.
 func Fields() []Field {
 	out := make([]Field, 0, len(fields))
@@ -91,6 +95,9 @@ var yes = rule{support: Honoured} //nolint:gochecknoglobals // a constant
 
 func no(why string) rule   { return rule{support: Refused, why: why} }
 func warn(why string) rule { return rule{support: Warned, why: why} }
+
+// of is the rule of a field that belongs to somebody else.
+func of(whom string) rule { return rule{support: Elsewhere, why: whom} }
 
 // needs is the rule of a field that is refused without an ability.
 func needs(a Ability, why string) rule { return rule{support: Refused, why: why, needs: a} }

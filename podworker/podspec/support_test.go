@@ -18,8 +18,9 @@ var update = flag.Bool("update", false, "write SUPPORT.md anew")
 func TestSupportMatrix(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Pod fields\n\nWhat becomes of each field a pod can set. A refused field refuses the pod; what is below it is not listed unless an\n" +
-		"ability of the agent (`podspec.Ability`) makes it honoured.\n" +
-		"This page is written by `go test ./podworker/podspec -update`.\n\n| Field | Support | Honoured with | Why not |\n|---|---|---|---|\n")
+		"ability of the agent (`podspec.Ability`) makes it honoured. Fields that belong to another component are marked elsewhere.\n" +
+		"What the example kubelet makes of each, and what shows it, is in [docs/support.md](../../docs/support.md).\n" +
+		"This page is written by `go test ./podworker/podspec -update`.\n\n| Field | Support | Honoured with | Why not, or whose |\n|---|---|---|---|\n")
 	for _, f := range podspec.Fields() {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", f.Name, f.Support, f.Needs, f.Why)
 	}

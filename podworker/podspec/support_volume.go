@@ -40,7 +40,7 @@ var volumeFields = map[string]rule{
 	"CSIVolumeSource.FSType":                      yes,
 	"CSIVolumeSource.VolumeAttributes":            yes,
 	"CSIVolumeSource.NodePublishSecretRef":        yes,
-	"EphemeralVolumeSource.VolumeClaimTemplate":   yes, // the control plane makes a claim of it
+	"EphemeralVolumeSource.VolumeClaimTemplate":   of("the control plane's: it makes a claim of it"),
 
 	"VolumeMount.Name":              yes,
 	"VolumeMount.ReadOnly":          yes,
