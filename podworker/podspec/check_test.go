@@ -95,6 +95,22 @@ func TestCheck(t *testing.T) {
 			},
 		},
 		{
+			name: "ways of probing", opt: Options{Can: Probes | Hooks},
+			pod: func(p *corev1.Pod) {
+				h2, tls, odd := corev1.HTTPProtocolHTTP2, corev1.GRPCProbeModeTLS, corev1.HTTPProtocol("HTTP3")
+				get := func(protocol *corev1.HTTPProtocol) *corev1.HTTPGetAction { return &corev1.HTTPGetAction{Protocol: protocol} }
+				c := &p.Spec.Containers[0]
+				c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get(&h2)}}
+				c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Mode: &tls}}}
+				c.StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get(&odd)}}
+				c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: get(&h2)}}
+			},
+			want: []string{
+				`spec.containers[0].startupProbe.httpGet.protocol: "HTTP3" is not supported, only ["HTTP1" "HTTP2"]`,
+				"spec.containers[0].lifecycle.preStop: httpGet.protocol: a hook has no choice of the HTTP version",
+			},
+		},
+		{
 			name: "host users", pod: func(p *corev1.Pod) { p.Spec.HostUsers = &no },
 			want: []string{"spec.hostUsers: user namespaces are not supported"},
 		},

@@ -35,6 +35,10 @@ func (c *checker) special(path string, v reflect.Value) string {
 		return fieldRef(x, strings.HasPrefix(path, "spec.volumes"))
 	case corev1.ResourceFieldSelector:
 		return resourceRef(x)
+	case corev1.LifecycleHandler:
+		if x.HTTPGet != nil && x.HTTPGet.Protocol != nil {
+			return "httpGet.protocol: a hook has no choice of the HTTP version"
+		}
 	}
 	return ""
 }
@@ -58,6 +62,10 @@ func enum(v reflect.Value) string {
 		return oneOf(x, corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)
 	case corev1.OSName:
 		return oneOf(x, corev1.Linux)
+	case corev1.HTTPProtocol:
+		return oneOf(x, corev1.HTTPProtocolHTTP1, corev1.HTTPProtocolHTTP2)
+	case corev1.GRPCProbeMode:
+		return oneOf(x, corev1.GRPCProbeModePlaintext, corev1.GRPCProbeModeTLS)
 	case corev1.Protocol:
 		return oneOf(x, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 	case corev1.Signal:

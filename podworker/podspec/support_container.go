@@ -133,8 +133,8 @@ var handlerFields = map[string]rule{
 	"HTTPGetAction.HTTPHeaders":           yes,
 	"HTTPHeader.Name":                     yes,
 	"HTTPHeader.Value":                    yes,
-	"HTTPGetAction.Protocol":              no("a choice of the HTTP version is not supported"),
-	"GRPCAction.Mode":                     no("a choice of the transport is not supported"),
+	"HTTPGetAction.Protocol":              yes, // the value is checked
+	"GRPCAction.Mode":                     yes, // the value is checked
 	"TCPSocketAction.Port":                yes,
 	"TCPSocketAction.Host":                yes,
 	"GRPCAction.Port":                     yes,
