@@ -82,11 +82,16 @@ func (n *Node) IP(ctx context.Context, commands ...[]string) error {
 // It fits the DialContext fields of net/http. A connection that takes longer than
 // half a second fails: on the node, that is one that leads nowhere.
 func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return n.DialWithin(ctx, dialLimit, network, address)
+}
+
+// DialWithin is Dial with another limit, for callers to whom a slow machine is no failure.
+func (n *Node) DialWithin(ctx context.Context, limit time.Duration, network, address string) (net.Conn, error) {
 	var (
 		conn net.Conn
 		dial = func() error {
 			var err error
-			conn, err = (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, network, address)
+			conn, err = (&net.Dialer{Timeout: limit}).DialContext(ctx, network, address)
 			return err
 		}
 	)

@@ -1,0 +1,132 @@
+// Command soak lets a node live for hours and tells what it leaks (package test/soak). Run
+// it as root from the repository's root; "make soak" does.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/soak"
+)
+
+// results is where the outcomes are that docs/conformance.md tells of.
+const results = "test/conformance/results/soak"
+
+// options are the flags.
+type options struct {
+	config soak.Config
+	output string
+	record bool
+}
+
+func main() {
+	o, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	passed, err := run(ctx, o, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+	}
+	if err != nil || !passed {
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, complaints io.Writer) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("soak", flag.ContinueOnError)
+	f.SetOutput(complaints)
+	f.DurationVar(&o.config.For, "for", 2*time.Hour, "how `long` there is churn")
+	f.StringVar(&o.config.Backend, "backend", "nftables", "kube-proxy's `mode`: nftables or iptables")
+	f.Uint64Var(&o.config.Seed, "seed", 1, "`number` that makes what is random come the same again")
+	f.StringVar(&o.config.Dir, "dir", "", "`folder` for samples and logs; default: one in _out/soak")
+	f.StringVar(&o.output, "o", "table", "`format` of the outcome: table or json")
+	f.BoolVar(&o.record, "record", false, "put the outcome of a whole run under "+results)
+	kubelet := f.String("kubelet", "ours", "the kubelet: stock, ours or a `path`")
+	proxy := f.String("proxy", "ours", "kube-proxy: stock, ours or a `path`")
+	runtime := f.String("runtime", "containerd", "containerd (the distribution's), containerd2 (a current one), or the `path` of the socket of a runtime that runs")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	var err error
+	if o.config.Kubelet, err = cluster.ParseSource(*kubelet); err != nil || o.config.Kubelet == cluster.None {
+		return nil, fmt.Errorf("-kubelet %q: must be stock, ours or the path of a program", *kubelet)
+	}
+	if o.config.Proxy, err = cluster.ParseSource(*proxy); err != nil || o.config.Proxy == cluster.None {
+		return nil, fmt.Errorf("-proxy %q: must be stock, ours or the path of a program", *proxy)
+	}
+	if o.config.Runtime, err = cluster.ParseRuntime(*runtime); err != nil {
+		return nil, fmt.Errorf("-runtime %w", err)
+	}
+	switch {
+	case f.NArg() > 0:
+		return nil, fmt.Errorf("unexpected argument %q; see -help", f.Arg(0))
+	case o.config.Backend != "nftables" && o.config.Backend != "iptables":
+		return nil, fmt.Errorf("-backend %q: must be nftables or iptables", o.config.Backend)
+	case o.output != "table" && o.output != "json":
+		return nil, fmt.Errorf("-o %q: must be table or json", o.output)
+	case o.config.For < time.Minute:
+		return nil, fmt.Errorf("-for %s: must be a minute at least", o.config.For)
+	}
+	if o.config.Dir == "" {
+		o.config.Dir = filepath.Join("_out", "soak", o.name())
+	}
+	return o, nil
+}
+
+// name is the kit in file names, as test/conformance calls it.
+func (o *options) name() string {
+	c := &o.config
+	file := func(part string) string { return strings.Trim(strings.ReplaceAll(part, "/", "-"), "-") }
+	return fmt.Sprintf("kubelet-%s_proxy-%s-%s_%s", file(c.Kubelet.String()), file(c.Proxy.String()), c.Backend, file(string(c.Runtime)))
+}
+
+// run runs the soak and prints its outcome. It reports whether all facts hold.
+func run(ctx context.Context, o *options, w io.Writer) (bool, error) {
+	if err := cluster.Prepare(ctx, os.Stderr); err != nil {
+		return false, err
+	}
+	o.config.Progress = func(line string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.TimeOnly), line) }
+	report, err := soak.Run(ctx, o.config)
+	if report == nil {
+		return false, err
+	}
+	write := report.WriteTable
+	if o.output == "json" {
+		write = report.WriteJSON
+	}
+	err = errors.Join(err, write(w), save(report, filepath.Join(o.config.Dir, "report.json")))
+	if err == nil && o.record {
+		err = save(report, filepath.Join(results, o.name()+".json"))
+	}
+	return report.Passed(), err
+}
+
+// save writes a report to a file.
+func save(report *soak.Report, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("keep the outcome: %w", err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("keep the outcome: %w", err)
+	}
+	return errors.Join(report.WriteJSON(file), file.Close())
+}

@@ -1,0 +1,177 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/testnode"
+)
+
+// stepLimit is how long one step may take: a rollout, a change of settings until the last
+// pod shows it, the end of a namespace. It takes seconds, a change of settings up to a
+// minute and a half; the rest is for machines with much else to do.
+const stepLimit = 5 * time.Minute
+
+// round is one stretch of churn, in a namespace of its own.
+type round struct {
+	cluster   *cluster.Cluster
+	node      *cluster.Node
+	api       kubernetes.Interface
+	log       *log
+	seed      [2]uint64
+	namespace string
+}
+
+// run makes the objects, lets them live until the length is over, and removes them. It
+// returns when they are gone. What should have worked and did not is told to the log;
+// an error ends the soak.
+func (r *round) run(ctx context.Context, length time.Duration) error {
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	churning, stop := context.WithTimeout(ctx, length)
+	defer stop()
+	var work sync.WaitGroup
+	for i, loop := range []func(context.Context, *rand.Rand){r.rollOut, r.churnPods, r.changeSettings, r.rewriteStatic} {
+		random := rand.New(rand.NewPCG(r.seed[0], r.seed[1]+uint64(i)))
+		work.Go(func() { loop(churning, random) })
+	}
+	clients, stopClients := context.WithCancel(ctx)
+	defer stopClients()
+	list, err := r.clients(ctx)
+	if err != nil {
+		stop()
+		work.Wait()
+		return err
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		runAll(clients, list)
+	}()
+	work.Wait()
+	stopClients()
+	<-asked
+	return r.remove(ctx)
+}
+
+// prepare makes what lives as long as the round.
+func (r *round) prepare(ctx context.Context) error {
+	_, err := r.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("make namespace: %w", err)
+	}
+	err = testnode.Eventually(ctx, stepLimit, "the namespace has an account", func(ctx context.Context) error {
+		_, err := r.api.CoreV1().ServiceAccounts(r.namespace).Get(ctx, "default", metav1.GetOptions{})
+		if err == nil {
+			_, err = r.api.CoreV1().ConfigMaps(r.namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	data := map[string]string{"version": "0"}
+	_, err1 := r.api.CoreV1().ConfigMaps(r.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta(settings, settings), Data: data}, metav1.CreateOptions{})
+	_, err2 := r.api.CoreV1().Secrets(r.namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta(settings, settings), StringData: data}, metav1.CreateOptions{})
+	errs := []error{err1, err2}
+	for i := range readers {
+		errs = append(errs, r.create(ctx, withVolumes(newPod(readerName(i), "reader", container("main")))))
+	}
+	for _, name := range deployments() {
+		_, err := r.api.AppsV1().Deployments(r.namespace).Create(ctx, newDeployment(name), metav1.CreateOptions{})
+		_, err2 := r.api.CoreV1().Services(r.namespace).Create(ctx, newService(name, name, corev1.ServiceTypeNodePort), metav1.CreateOptions{})
+		errs = append(errs, err, err2)
+	}
+	for _, name := range deployments() {
+		errs = append(errs, r.awaitRollout(ctx, name))
+	}
+	return errors.Join(errs...)
+}
+
+// create makes a pod.
+func (r *round) create(ctx context.Context, pod *corev1.Pod) error {
+	_, err := r.api.CoreV1().Pods(r.namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+// clients are those of each Service: on the node, which reach its virtual address, and
+// outside of it, which reach its port on the node. A Service can be used when kube-proxy
+// has heard of it; from then on no request may fail.
+func (r *round) clients(ctx context.Context) ([]*client, error) {
+	var all []*client
+	for _, name := range deployments() {
+		service, err := r.api.CoreV1().Services(r.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("ask for Service: %w", err)
+		}
+		virtual := net.JoinHostPort(service.Spec.ClusterIP, "80")
+		onNode := net.JoinHostPort(r.node.Address().String(), strconv.Itoa(int(service.Spec.Ports[0].NodePort)))
+		for _, keepAlive := range []bool{false, true} {
+			all = append(all,
+				newClient("cluster IP", virtual, r.node.Node, keepAlive, r.log),
+				newClient("node port", onNode, r.cluster.Plane(), keepAlive, r.log))
+		}
+	}
+	for _, c := range all {
+		err := testnode.Eventually(ctx, stepLimit, c.url+" answers", func(ctx context.Context) error {
+			_, err := get(ctx, c.http, c.url)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// remove ends everything and waits until the API server knows nothing of it.
+func (r *round) remove(ctx context.Context) error {
+	namespaces := r.api.CoreV1().Namespaces()
+	if err := namespaces.Delete(ctx, r.namespace, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("remove namespace: %w", err)
+	}
+	return testnode.Eventually(ctx, stepLimit, "the namespace is gone", func(ctx context.Context) error {
+		_, err := namespaces.Get(ctx, r.namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("it is still there")
+		}
+		return err
+	})
+}
+
+// pause waits, and reports whether the churn goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// between is a span of time from least to twice that.
+func between(random *rand.Rand, least time.Duration) time.Duration {
+	return least + time.Duration(random.Int64N(int64(least)))
+}
+
+// podURL is where a pod answers, with a path and maybe a query.
+func podURL(pod *corev1.Pod, query string) string {
+	return "http://" + path.Join(net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)), query)
+}
