@@ -22,7 +22,7 @@ NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
 # Packages whose tests start clusters, two at a time: they wait more than they compute.
-CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubeadm/... ./test/kubectl/... ./test/record/... ./test/secured/... ./test/flows/... ./test/top/...
+CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubeadm/... ./test/kubectl/... ./test/record/... ./test/secured/... ./test/flows/... ./test/top/... ./test/soak/...
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
@@ -90,6 +90,17 @@ ratchet: ## what newly passed in the last run of make conformance must pass from
 .PHONY: conformance-page
 conformance-page: ## write docs/conformance.md from the recorded results
 	@go run ./test/conformance/cmd --page docs/conformance.md
+
+# How long make soak churns.
+FOR ?= 2h
+
+.PHONY: soak
+soak: KUBELET = ours
+soak: PROXY = ours
+soak: cluster-tools ## a node under churn for FOR (2h): nothing leaks, memory is flat, no request fails (KUBELET= PROXY= BACKEND= RUNTIME= RECORD=1 ARGS='-o json')
+	$(call say,soak: $(FOR))
+	@go build -o $(OUT)/run-soak ./test/soak/cmd
+	@exec $(OUT)/run-soak -for $(FOR) -kubelet $(KUBELET) -proxy $(PROXY) -backend $(BACKEND) -runtime $(RUNTIME) $(if $(RECORD),-record) $(ARGS)
 
 .PHONY: cluster-tools
 cluster-tools:
