@@ -16,14 +16,23 @@ import (
 // Heading is the first line of a journal: what ran. Results of another heading say
 // nothing about this one.
 type Heading struct {
-	Set      string   `json:"set"`
-	Kit      string   `json:"kit"`
+	Set string `json:"set"`
+	Kit string `json:"kit"`
+	// Versions name the programs of others and the kernel.
 	Versions []string `json:"versions"`
+	// Build names our programs by their content, as "kubelet 0123456789ab". It is empty
+	// where only upstream's run.
+	Build []string `json:"build,omitempty"`
+	// Commit is what our programs were built from. Two commits may have the same build.
+	Commit string `json:"commit,omitempty"`
+	// Began is when the run began.
+	Began time.Time `json:"began,omitzero"`
 }
 
-// equal reports whether results under one heading count for the other.
-func (h Heading) equal(other Heading) bool {
-	return h.Set == other.Set && h.Kit == other.Kit && slices.Equal(h.Versions, other.Versions)
+// Same reports whether results under one heading count for the other: the same programs
+// ran the same set.
+func (h Heading) Same(other Heading) bool {
+	return h.Set == other.Set && h.Kit == other.Kit && slices.Equal(h.Versions, other.Versions) && slices.Equal(h.Build, other.Build)
 }
 
 // Journal is a file that results are added to as they come, so that a run that was
@@ -41,6 +50,9 @@ type Past struct {
 	Results []Result
 	// Wall is how long all parts of the run took together.
 	Wall time.Duration
+	// Load is how many processes wanted a processor meanwhile, on average: the mean of
+	// the kernel's load averages. Zero when it is not known.
+	Load float64
 	// Runtime names the container runtime and its version.
 	Runtime []string
 }
@@ -49,6 +61,7 @@ type Past struct {
 type journalLine struct {
 	Result  *Result       `json:"result,omitempty"`
 	Wall    time.Duration `json:"wall,omitempty"`
+	Load    float64       `json:"load,omitempty"` // Of the time in Wall.
 	Runtime []string      `json:"runtime,omitempty"`
 }
 
@@ -98,7 +111,7 @@ func reopenJournal(path string, heading Heading) (*Journal, error) {
 		return nil, err
 	}
 	past := parseJournal(data)
-	if !past.Heading.equal(heading) {
+	if !past.Heading.Same(heading) {
 		return nil, nil //nolint:nilnil // There is none with this heading.
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
@@ -133,7 +146,7 @@ func parseJournal(data []byte) Past {
 }
 
 func (p *Past) take(line journalLine) {
-	p.Wall += max(0, line.Wall)
+	p.takeWall(max(0, line.Wall), max(0, line.Load))
 	if line.Runtime != nil {
 		p.Runtime = line.Runtime
 	}
@@ -144,11 +157,21 @@ func (p *Past) take(line journalLine) {
 	}
 }
 
+// takeWall adds a part of the run; the load counts by the time it lasted.
+func (p *Past) takeWall(wall time.Duration, load float64) {
+	if all := p.Wall + wall; all > 0 {
+		p.Load = (p.Load*p.Wall.Seconds() + load*wall.Seconds()) / all.Seconds()
+	}
+	p.Wall += wall
+}
+
 // Add appends a result.
 func (j *Journal) Add(r Result) error { return j.add(journalLine{Result: &r}) }
 
-// AddWall appends how long a part of the run took.
-func (j *Journal) AddWall(d time.Duration) error { return j.add(journalLine{Wall: d}) }
+// AddWall appends how long a part of the run took, and the machine's load meanwhile.
+func (j *Journal) AddWall(d time.Duration, load float64) error {
+	return j.add(journalLine{Wall: d, Load: load})
+}
 
 // SetRuntime appends the names of the container runtime and its version.
 func (j *Journal) SetRuntime(versions []string) error { return j.add(journalLine{Runtime: versions}) }

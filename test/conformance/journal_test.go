@@ -31,7 +31,7 @@ func TestKilledRunGoesOn(t *testing.T) {
 	heading := Heading{Set: "quick", Kit: "stock", Versions: []string{"kubernetes v1.37.2"}}
 	first := openTestJournal(t, path, heading, "a", "b", "c")
 	addTo(t, first, "a")
-	if err := first.AddWall(time.Minute); err != nil {
+	if err := first.AddWall(time.Minute, 3); err != nil {
 		t.Fatal(err)
 	}
 	// The machine stops in the middle of a line.
@@ -49,6 +49,12 @@ func TestKilledRunGoesOn(t *testing.T) {
 	if wall := second.Past().Wall; wall != time.Minute {
 		t.Errorf("the run has taken %s, want 1m", wall)
 	}
+	if err := second.AddWall(3*time.Minute, 1); err != nil {
+		t.Fatal(err)
+	}
+	if load := second.Past().Load; load != 1.5 {
+		t.Errorf("the load was %v, want 1.5: the mean by time", load)
+	}
 	addTo(t, second, "b")
 	third := openTestJournal(t, path, heading, "a", "b", "c")
 	want := []Result{{Spec: "a", State: Passed}, {Spec: "b", State: Passed}}
@@ -58,14 +64,15 @@ func TestKilledRunGoesOn(t *testing.T) {
 }
 
 func TestNewRunBegins(t *testing.T) {
-	heading := Heading{Set: "quick", Kit: "stock", Versions: []string{"nodekit 1"}}
+	heading := Heading{Set: "quick", Kit: "stock", Versions: []string{"kernel 1"}, Build: []string{"kubelet 1"}}
 	for _, test := range []struct {
 		name    string
 		heading Heading
 		specs   []string
 	}{
 		{"when the last one is whole", heading, []string{"a"}},
-		{"with another version", Heading{Set: "quick", Kit: "stock", Versions: []string{"nodekit 2"}}, []string{"a", "b"}},
+		{"with another version", Heading{Set: "quick", Kit: "stock", Versions: []string{"kernel 2"}}, []string{"a", "b"}},
+		{"with another build", Heading{Set: "quick", Kit: "stock", Versions: heading.Versions, Build: []string{"kubelet 2"}}, []string{"a", "b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal")
@@ -77,6 +84,21 @@ func TestNewRunBegins(t *testing.T) {
 				t.Errorf("the results before are gone: %v", err)
 			}
 		})
+	}
+}
+
+func TestRunGoesOnAtAnotherCommitOfTheSameBuild(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	heading := Heading{Set: "quick", Kit: "ours", Build: []string{"kubelet 1"}, Commit: "abc", Began: time.Unix(1, 0).UTC()}
+	addTo(t, openTestJournal(t, path, heading, "a", "b"), "a")
+	later := heading
+	later.Commit, later.Began = "def", time.Unix(2, 0).UTC()
+	past := openTestJournal(t, path, later, "a", "b").Past()
+	if len(past.Results) != 1 {
+		t.Errorf("it begins with %v, want the result of a", past.Results)
+	}
+	if diff := cmp.Diff(heading, past.Heading); diff != "" {
+		t.Errorf("heading (-want +got):\n%s", diff)
 	}
 }
 

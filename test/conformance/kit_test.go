@@ -46,3 +46,23 @@ func TestYardstick(t *testing.T) {
 		}
 	}
 }
+
+func TestKitNames(t *testing.T) {
+	node, network := Set{Part: Node}, Set{Part: Network}
+	kit := Kit{Kubelet: Ours, Proxy: Stock, Backend: "iptables", Runtime: "containerd2"}
+	for _, test := range []struct {
+		name, got, want string
+	}{
+		{"node", kit.Name(node), "kubelet-ours_containerd2"},
+		{"network", kit.Name(network), "kubelet-ours_proxy-stock-iptables_containerd2"},
+		{"yardstick", kit.Yardstick().Name(network), "kubelet-stock_proxy-stock-iptables_containerd2"},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: got %s, want %s", test.name, test.got, test.want)
+		}
+	}
+	proxyOnly := Kit{Kubelet: Stock, Proxy: Ours}
+	if !proxyOnly.Stock(node) || proxyOnly.Stock(network) {
+		t.Error("our kube-proxy counts where only the kubelet is exercised, or not where it is")
+	}
+}

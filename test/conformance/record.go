@@ -15,24 +15,35 @@ type Record struct {
 	// Set and Kit name what ran; see [Set.Name] and [Kit.Name].
 	Set string `json:"set"`
 	Kit string `json:"kit"`
-	// Date is the day of the run.
+	// Date is when the run began.
 	Date time.Time `json:"date"`
 	// Versions name the programs and the kernel, as "containerd 1.6.20".
 	Versions []string `json:"versions"`
+	// Build names our programs by their content; see [Heading].
+	Build []string `json:"build,omitempty"`
 	// Wall is how long the suite ran, all of its parts together.
 	Wall time.Duration `json:"wall"`
+	// Load is the machine's load average meanwhile. Zero when it is not known.
+	Load float64 `json:"load,omitempty"`
 	// Results are those of all specs of the set, in the order of their names.
 	Results []Result `json:"results"`
 }
 
-const recordDate = "2006-01-02"
+// recordDay is how the date of a record may be written that lacks the time of day.
+const recordDay = "2006-01-02"
 
 // Encode writes the record as text.
 func (r Record) Encode(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# set %s\n# kit %s\n# date %s\n# wall %s\n", r.Set, r.Kit, r.Date.Format(recordDate), r.Wall.Round(time.Second))
+	fmt.Fprintf(&b, "# set %s\n# kit %s\n# date %s\n# wall %s\n", r.Set, r.Kit, r.Date.UTC().Format(time.RFC3339), r.Wall.Round(time.Second))
+	if r.Load > 0 {
+		fmt.Fprintf(&b, "# load %.1f\n", r.Load)
+	}
 	for _, version := range r.Versions {
 		fmt.Fprintf(&b, "# version %s\n", version)
+	}
+	for _, program := range r.Build {
+		fmt.Fprintf(&b, "# build %s\n", program)
 	}
 	for _, result := range Latest(r.Results) {
 		fmt.Fprintf(&b, "%s\t%.1f\t%s", result.State, result.Time.Seconds(), field(result.Spec))
@@ -93,12 +104,18 @@ func (r *Record) parseLine(line string) error {
 
 // seconds reads a time of up to some days, in seconds with tenths.
 func seconds(s string) (time.Duration, error) {
+	v, err := number(s)
+	return time.Duration(v*10+0.5) * (time.Second / 10), err
+}
+
+// number reads a number that is not negative and not huge.
+func number(s string) (float64, error) {
 	const limit = 1e6
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v >= 0 && v <= limit) {
-		return 0, fmt.Errorf("bad number of seconds %q", s)
+		return 0, fmt.Errorf("bad number %q", s)
 	}
-	return time.Duration(v*10+0.5) * (time.Second / 10), nil
+	return v, nil
 }
 
 func (r *Record) parseHeading(heading string) (err error) {
@@ -110,12 +127,33 @@ func (r *Record) parseHeading(heading string) (err error) {
 		r.Kit = value
 	case "version":
 		r.Versions = append(r.Versions, value)
+	case "build":
+		r.Build = append(r.Build, value)
 	case "date":
-		r.Date, err = time.Parse(recordDate, value)
+		r.Date, err = parseDate(value)
 	case "wall":
 		r.Wall, err = time.ParseDuration(value)
+	case "load":
+		r.Load, err = number(value)
 	default:
 		err = fmt.Errorf("unknown heading %q", key)
 	}
 	return err
+}
+
+func parseDate(value string) (time.Time, error) {
+	if day, err := time.Parse(recordDay, value); err == nil {
+		return day, nil
+	}
+	return time.Parse(time.RFC3339, value)
+}
+
+// Version returns the version of a program that the record names, "" when it does not.
+func (r Record) Version(program string) string {
+	for _, version := range r.Versions {
+		if rest, ok := strings.CutPrefix(version, program+" "); ok {
+			return rest
+		}
+	}
+	return ""
 }

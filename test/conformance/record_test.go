@@ -13,9 +13,11 @@ import (
 func exampleRecord() Record {
 	return Record{
 		Set: "network", Kit: "kubelet-stock_proxy-stock-nftables_containerd",
-		Date:     time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC),
+		Date:     time.Date(2026, 11, 30, 16, 21, 5, 0, time.UTC),
 		Versions: []string{"kubernetes v1.37.2", "containerd 1.6.20~ds1"},
+		Build:    []string{"kube-proxy 0123456789ab"},
 		Wall:     15*time.Minute + 2*time.Second,
+		Load:     3.4,
 		Results: []Result{
 			{Spec: "[sig-network] a", State: Passed, Time: 12300 * time.Millisecond},
 			{Spec: "[sig-network] b", State: Failed, Time: time.Minute, Message: "timed out"},
@@ -46,6 +48,7 @@ func TestParseRecordNamesTheBadLine(t *testing.T) {
 		{"not a number", "passed\tNaN\tspec\n", `"NaN"`},
 		{"huge", "passed\t1e300\tspec\n", `"1e300"`},
 		{"unknown heading", "# colour red\n", "colour"},
+		{"bad load", "# load NaN\n", `"NaN"`},
 		{"bad date", "# date tomorrow\n", "tomorrow"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,6 +57,19 @@ func TestParseRecordNamesTheBadLine(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestRecordMayLackWhatEarlierOnesLacked(t *testing.T) {
+	got, err := ParseRecord(strings.NewReader("# set x\n# date 2026-11-30\n# version nodekit 1+2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC); !got.Date.Equal(want) || got.Load != 0 {
+		t.Errorf("date %s and load %v, want %s and none", got.Date, got.Load, want)
+	}
+	if got.Version("nodekit") != "1+2" || got.Version("node") != "" {
+		t.Errorf("versions %q and %q, want that of the program of exactly this name", got.Version("nodekit"), got.Version("node"))
 	}
 }
 
@@ -91,8 +107,11 @@ func TestLatestKeepsTheLastAndWhatIsKnown(t *testing.T) {
 		{Spec: "a", State: Passed, Time: time.Second},
 		{Spec: "b", State: Passed},
 	})
-	want := []Result{{Spec: "a", State: Passed, Time: time.Second}, {Spec: "b", State: Passed}}
+	want := []Result{{Spec: "a", State: Passed, Time: time.Second}, {Spec: "b", State: Passed, Message: "at the second try: no"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	if got[0].SecondTry() || !got[1].SecondTry() {
+		t.Errorf("passed at the second try: a %v, b %v, want only b", got[0].SecondTry(), got[1].SecondTry())
 	}
 }

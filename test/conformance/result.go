@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -28,7 +29,8 @@ type Result struct {
 	// Time is how long the spec took, rounded to tenths of a second. Zero when it is
 	// not known.
 	Time time.Duration `json:"time,omitempty"`
-	// Message is the beginning of the failure, or the reason of a skip, on one line.
+	// Message is the beginning of the failure, or the reason of a skip, on one line. Of a
+	// spec that passed at the second try it is what it failed with at first.
 	Message string `json:"message,omitempty"`
 }
 
@@ -46,7 +48,7 @@ func parseState(s string) (State, error) {
 func Latest(results []Result) []Result {
 	last := map[string]Result{}
 	for _, r := range results {
-		if before, ok := last[r.Spec]; ok && r.State == before.State {
+		if before, ok := last[r.Spec]; ok {
 			r = merge(before, r)
 		}
 		last[r.Spec] = r
@@ -59,10 +61,22 @@ func Latest(results []Result) []Result {
 	return latest
 }
 
-// merge keeps what one of two reports of the same end knows and the other does not.
+// secondTry begins the message of a spec that failed before it passed.
+const secondTry = "at the second try: "
+
+// SecondTry reports whether the spec failed before it passed.
+func (r Result) SecondTry() bool { return r.State == Passed && strings.HasPrefix(r.Message, secondTry) }
+
+// merge keeps what one of two reports of the same end knows and the other does not, and
+// that a spec which passed had failed before.
 func merge(before, after Result) Result {
-	after.Time = cmp.Or(after.Time, before.Time)
-	after.Message = cmp.Or(after.Message, before.Message)
+	switch {
+	case before.State == after.State:
+		after.Time = cmp.Or(after.Time, before.Time)
+		after.Message = cmp.Or(after.Message, before.Message)
+	case before.State == Failed && after.State == Passed:
+		after.Message = secondTry + before.Message
+	}
 	return after
 }
 

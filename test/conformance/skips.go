@@ -3,6 +3,8 @@ package conformance
 import (
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 )
 
 // Skip is a spec that some hosts cannot pass, whoever's binaries run.
@@ -13,8 +15,13 @@ type Skip struct {
 	Reason string
 }
 
+// hostLimit begins the message of a spec that is skipped because of the host.
+const hostLimit = "host: "
+
+func isHostLimit(message string) bool { return strings.HasPrefix(message, hostLimit) }
+
 // Skips returns the known limits of hosts. A skip counts only where the stock results
-// of the same set show that upstream fails the spec: elsewhere the spec runs.
+// of the same set show that upstream fails the spec.
 func Skips() []Skip {
 	return []Skip{
 		{`\[sig-node\] PrivilegedPod should enable privileged commands`, "the kernel has no dummy network device, which the pod adds"},
@@ -22,12 +29,12 @@ func Skips() []Skip {
 }
 
 // Excuses sorts the specs by the skips: those to run, and those that are excused with
-// the reason. stock holds upstream's results of the same set.
+// the reason. stock holds upstream's runs of the same set.
 //
-// A skip that upstream passes is an error: it would hide a fault of ours. So is one
-// that upstream has no result for, because nothing proves it.
-func Excuses(specs []string, skips []Skip, stock []Result) (run []string, excused []Result, err error) {
-	have := states(stock)
+// A skip that upstream has passed in one of them is an error: it would hide a fault of
+// ours. So is one that upstream has no result for, because nothing proves it.
+func Excuses(specs []string, skips []Skip, stock Runs) (run []string, excused []Result, err error) {
+	passes, have := stock.passes(), names(stock.Newest().Results)
 	for _, spec := range specs {
 		skip, found, err := skipFor(spec, skips)
 		switch {
@@ -35,12 +42,12 @@ func Excuses(specs []string, skips []Skip, stock []Result) (run []string, excuse
 			return nil, nil, err
 		case !found:
 			run = append(run, spec)
-		case have[spec] == "":
+		case !slices.Contains(have, spec):
 			return nil, nil, fmt.Errorf("%s is skipped (%s), but there is no stock result that proves it: run the set with the stock binaries first", spec, skip.Reason)
-		case have[spec] == Passed:
+		case passes[spec] > 0:
 			return nil, nil, fmt.Errorf("%s is skipped (%s), but the stock binaries pass it: remove the skip", spec, skip.Reason)
 		default:
-			excused = append(excused, Result{Spec: spec, State: Skipped, Message: "host: " + skip.Reason})
+			excused = append(excused, Result{Spec: spec, State: Skipped, Message: hostLimit + skip.Reason})
 		}
 	}
 	return run, excused, nil

@@ -22,6 +22,7 @@ type options struct {
 	dir, treeDir    string
 	procs           int
 	fresh, last     bool
+	resume          bool
 	record, ratchet bool
 	output, page    string
 }
@@ -42,10 +43,11 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	f.StringVar(&o.kit.Runtime, "runtime", "containerd", "container `runtime`: containerd, containerd2, or the path of the socket of one that you run")
 	f.IntVar(&o.procs, "procs", 6, "how many specs run at the same time")
 	f.BoolVar(&o.fresh, "fresh", false, "begin anew instead of going on with a run that was killed")
+	f.BoolVar(&o.resume, "resume", false, "go on with a run that was killed, with the programs that it began with")
 	f.BoolVar(&o.last, "last", false, "run nothing; take the results of the last run")
 	f.StringVar(&o.dir, "dir", "_out/conformance", "`folder` for results, reports and logs")
 	f.StringVar(&o.treeDir, "tree", "test/conformance", "`folder` with recorded results and ratchets")
-	f.BoolVar(&o.record, "record", false, "record the results of a whole run in the tree")
+	f.BoolVar(&o.record, "record", false, "record a whole run in the tree, which keeps the last three of each kit")
 	f.BoolVar(&o.ratchet, "ratchet", false, "add what newly passes to the ratchet")
 	f.StringVarP(&o.output, "output", "o", "table", "table or json")
 	f.StringVar(&o.page, "page", "", "only write the page of all recorded results to this `file`")
@@ -60,6 +62,9 @@ func parse(args []string, usage io.Writer) (*options, error) {
 	}
 	if o.output != "table" && o.output != "json" {
 		return nil, fmt.Errorf("--output=%s: want table or json", o.output)
+	}
+	if o.fresh && o.resume {
+		return nil, errors.New("--fresh and --resume: a run begins anew or goes on")
 	}
 	return o, o.choose(name, kubelet, proxy)
 }
@@ -102,7 +107,7 @@ func (o *options) tree() run.Tree { return run.Tree(o.treeDir) }
 
 func (o *options) config() run.Config {
 	return run.Config{
-		Set: o.set, Kit: o.kit, Focus: o.focus, Skip: o.skip, Dir: o.dir, Tree: o.tree(), Procs: o.procs, Fresh: o.fresh,
+		Set: o.set, Kit: o.kit, Focus: o.focus, Skip: o.skip, Dir: o.dir, Tree: o.tree(), Procs: o.procs, Fresh: o.fresh, Resume: o.resume,
 		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
 	}
 }

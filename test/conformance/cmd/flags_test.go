@@ -44,6 +44,7 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		{"--runtime=docker", "--runtime=docker"},
 		{"--runtime=/run/crio/crio.sock --record", "recorded"},
 		{"--set=standalone --runtime=/run/crio/crio.sock", "the set standalone"},
+		{"--fresh --resume", "begins anew or goes on"},
 		{"--output=xml", "--output=xml"},
 		{"more", `"more"`},
 		{"--colour", "colour"},

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
@@ -46,7 +48,7 @@ func command(ctx context.Context, args []string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := o.save(outcome); err != nil {
+	if err := o.save(ctx, outcome); err != nil {
 		return false, err
 	}
 	return !outcome.Verdict.Failed(), nil
@@ -79,13 +81,10 @@ func (o *options) print(w io.Writer, outcome run.Outcome) error {
 }
 
 // save puts the results under version control, as far as the flags ask for it.
-func (o *options) save(outcome run.Outcome) error {
+func (o *options) save(ctx context.Context, outcome run.Outcome) error {
 	if o.record {
-		if !outcome.Whole() {
-			return errors.New("not recorded: only a run of the whole set is, with a result for each spec")
-		}
-		if err := o.tree().SaveRecord(o.set, o.kit, outcome.Record); err != nil {
-			return err
+		if err := o.saveRecord(ctx, outcome); err != nil {
+			return fmt.Errorf("not recorded: %w", err)
 		}
 	}
 	if !o.ratchet {
@@ -103,24 +102,54 @@ func (o *options) save(outcome run.Outcome) error {
 	return o.tree().SaveRatchet(o.set, o.kit, tighter)
 }
 
+func (o *options) saveRecord(ctx context.Context, outcome run.Outcome) error {
+	if !outcome.Whole() {
+		return errors.New("only a run of the whole set is, with a result for each spec")
+	}
+	runs, err := o.tree().Runs(o.set, o.kit)
+	if err != nil {
+		return err
+	}
+	if err := run.CheckLater(ctx, runs.Newest(), outcome.Record); err != nil {
+		return err
+	}
+	return o.tree().Record(o.set, o.kit, outcome.Record)
+}
+
 // writePage writes the page to the file of the flag.
 func writePage(o *options) error {
+	page, err := newPage(o.tree())
+	if err != nil {
+		return err
+	}
 	var text bytes.Buffer
-	if err := page(&text, o.tree()); err != nil {
+	if err := page.Write(&text); err != nil {
 		return err
 	}
 	return os.WriteFile(o.page, text.Bytes(), 0o644)
 }
 
-// page writes the page of all recorded results.
-func page(w io.Writer, tree run.Tree) error {
-	var chapters []conformance.Chapter
+// soakFile is what the last soak left, seen from the tree.
+const soakFile = "../soak/results/last.json"
+
+// newPage returns the page of all recorded results.
+func newPage(tree run.Tree) (conformance.Page, error) {
+	page := conformance.Page{Known: conformance.Differences(), Skips: conformance.Skips()}
 	for _, set := range conformance.Sets() {
-		records, err := tree.Records(set)
+		chapter, err := tree.Chapter(set)
 		if err != nil {
-			return err
+			return page, err
 		}
-		chapters = append(chapters, conformance.Chapter{Set: set, Records: records})
+		page.Chapters = append(page.Chapters, chapter)
 	}
-	return conformance.WritePage(w, chapters, conformance.Skips())
+	file, err := os.Open(filepath.Join(string(tree), soakFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return page, nil
+	}
+	if err != nil {
+		return page, err
+	}
+	defer file.Close()
+	page.Soak, err = conformance.ParseSoak(file)
+	return page, err
 }

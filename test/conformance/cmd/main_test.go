@@ -3,14 +3,26 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodekit-go/nodekit/test/conformance"
 )
+
+func recorded(t *testing.T) conformance.Page {
+	t.Helper()
+	page, err := newPage("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page
+}
 
 func TestPageIsThatOfTheRecordedResults(t *testing.T) {
 	var want bytes.Buffer
-	if err := page(&want, ".."); err != nil {
+	if err := recorded(t).Write(&want); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile("../../../docs/conformance.md")
@@ -19,5 +31,74 @@ func TestPageIsThatOfTheRecordedResults(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
 		t.Errorf("docs/conformance.md is not current, run make conformance-page (-want +got):\n%s", diff)
+	}
+}
+
+func TestEachRecordedDifferenceHasAReason(t *testing.T) {
+	page := recorded(t)
+	comparisons, err := page.Comparisons()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var losses []conformance.Loss
+	for _, c := range comparisons {
+		losses = append(losses, c.Losses...)
+	}
+	for _, loss := range losses {
+		if loss.Unexplained() {
+			t.Errorf("%s, %s: passed in %d of %d runs, and in %d of %d with the stock binaries: %s (%s)\nmend it, or give the reason in known.go",
+				loss.Set, loss.Kit, loss.Passed, loss.Of, loss.StockPassed, loss.StockOf, loss.Spec, loss.Message)
+		}
+	}
+	outdated, err := conformance.Outdated(page.Known, losses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range outdated {
+		t.Errorf("no recorded run of %s shows the difference %q: remove it from known.go", known.Set, known.Pattern)
+	}
+}
+
+// TestLimitsOfHostsAreThoseOfTheStockBinaries holds for the recorded runs what a run of
+// ours asks before it leaves a spec out.
+func TestLimitsOfHostsAreThoseOfTheStockBinaries(t *testing.T) {
+	for _, chapter := range recorded(t).Chapters {
+		for _, runs := range chapter.Kits {
+			kit := runs.Newest()
+			if !conformance.IsStock(kit.Kit) {
+				continue
+			}
+			var specs []string
+			for _, result := range kit.Results {
+				specs = append(specs, result.Spec)
+			}
+			if _, _, err := conformance.Excuses(specs, conformance.Skips(), runs); err != nil {
+				t.Errorf("%s, %s: %v", chapter.Set.Name, kit.Kit, err)
+			}
+		}
+	}
+}
+
+func TestEachRecordBelongsToASet(t *testing.T) {
+	for _, folder := range []string{"results", "ratchet"} {
+		paths, err := filepath.Glob(filepath.Join("..", folder, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if _, err := conformance.Lookup(filepath.Base(path)); err != nil {
+				t.Errorf("%s: %v: the page does not show it", path, err)
+			}
+		}
+	}
+}
+
+func TestRecordsOfAKitAreFew(t *testing.T) {
+	for _, chapter := range recorded(t).Chapters {
+		for _, runs := range chapter.Kits {
+			if len(runs) > conformance.RunsKept {
+				t.Errorf("%s, %s: %d runs are kept, want the last %d", chapter.Set.Name, runs.Kit(), len(runs), conformance.RunsKept)
+			}
+		}
 	}
 }

@@ -22,7 +22,7 @@ type clusterEnvironment struct {
 }
 
 func startCluster(ctx context.Context, cfg Config, dir string) (environment, error) {
-	node, err := nodeConfig(cfg.Kit)
+	node, err := nodeConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +65,20 @@ func (c *clusterEnvironment) labelZones(ctx context.Context) error {
 	return nil
 }
 
-func nodeConfig(kit conformance.Kit) (cluster.NodeConfig, error) {
-	kubelet, err1 := cluster.ParseSource(string(kit.Kubelet))
-	proxy, err2 := cluster.ParseSource(string(kit.Proxy))
-	runtime, err3 := cluster.ParseRuntime(kit.Runtime)
-	return cluster.NodeConfig{Kubelet: kubelet, Proxy: proxy, Backend: kit.Backend, Runtime: runtime}, errors.Join(err1, err2, err3)
+func nodeConfig(cfg Config) (cluster.NodeConfig, error) {
+	runtime, err := cluster.ParseRuntime(cfg.Kit.Runtime)
+	return cluster.NodeConfig{
+		Kubelet: source(cfg, cfg.Kit.Kubelet, "kubelet"), Proxy: source(cfg, cfg.Kit.Proxy, "kube-proxy"),
+		Backend: cfg.Kit.Backend, Runtime: runtime,
+	}, err
+}
+
+// source says where a program comes from: ours is the one that the run began with.
+func source(cfg Config, whose conformance.Whose, name string) cluster.Source {
+	if whose == conformance.Ours {
+		return cluster.Source(filepath.Join(cfg.Programs, name))
+	}
+	return cluster.Stock
 }
 
 func (c *clusterEnvironment) stop(ctx context.Context) error { return c.Stop(ctx) }

@@ -265,15 +265,10 @@ func (n *nodeEnvironment) writeKubeletConfig() (string, error) {
 	return path, os.WriteFile(path, data, 0o644)
 }
 
-// kubeletBinary returns the path of the kubelet: upstream's, or that of this repository,
-// compiled now.
+// kubeletBinary returns the path of the kubelet: upstream's, or ours.
 func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
 	if n.cfg.Kit.Kubelet == conformance.Stock {
 		return tool(ctx, "kubelet")
 	}
-	dir := n.Dir("ours")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return "", err
-	}
-	return testnode.Build(ctx, dir, "examples/kubelet")
+	return filepath.Join(n.cfg.Programs, "kubelet"), nil
 }

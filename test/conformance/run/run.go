@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodekit-go/nodekit/test/conformance"
@@ -27,6 +28,12 @@ type Config struct {
 	Procs int
 	// Fresh forgets the results of a run that was killed.
 	Fresh bool
+	// Resume goes on with a run that was killed and the programs that it began with,
+	// whatever the working tree holds now. Without it a run goes on only where the
+	// working tree still makes the same programs.
+	Resume bool
+	// Programs is the folder with our programs, as absolute path. It is set by [Run].
+	Programs string
 	// Progress receives a line per step. Nil means silence.
 	Progress func(string)
 }
@@ -96,7 +103,7 @@ type runner struct {
 	specs   []string // What was asked for.
 	all     int      // How many specs the set has.
 	must    conformance.Ratchet
-	stock   []conformance.Result
+	stock   conformance.Runs
 	journal *conformance.Journal
 	setup   []string
 	// start makes what the specs run against.
@@ -126,15 +133,17 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err := r.compareWith(); err != nil {
 		return err
 	}
-	versions, err := versions(ctx, r.cfg)
-	if err != nil {
-		return err
-	}
-	heading := conformance.Heading{Set: r.cfg.Set.Name, Kit: r.cfg.Kit.Name(r.cfg.Set), Versions: versions}
 	if r.cfg.Fresh {
 		if err := os.RemoveAll(r.journalPath()); err != nil {
 			return err
 		}
+	}
+	heading, err := r.heading(ctx)
+	if err != nil {
+		return err
+	}
+	if r.cfg.Programs, err = filepath.Abs(r.buildDir()); err != nil {
+		return err
 	}
 	r.journal, err = conformance.OpenJournal(r.journalPath(), heading, r.specs)
 	return err
@@ -163,13 +172,13 @@ func (r *runner) choose(ctx context.Context) error {
 // recorded stock run has passed.
 func (r *runner) compareWith() error {
 	set, kit := r.cfg.Set, r.cfg.Kit
-	record, err := r.cfg.Tree.Record(set, kit.Yardstick())
+	stock, err := r.cfg.Tree.Runs(set, kit.Yardstick())
 	if err != nil {
 		return err
 	}
-	r.stock = record.Results
+	r.stock = stock
 	if kit.Stock(set) {
-		r.must, _ = conformance.Ratchet{}.Tighten(record.Results)
+		r.must = stock.Steady()
 		return nil
 	}
 	r.must, err = r.cfg.Tree.Ratchet(set, kit)
@@ -193,17 +202,26 @@ func (r *runner) finish(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, env.stop(ctx)) }()
-	runtime, err := env.versions(ctx)
-	if err == nil {
-		err = r.journal.SetRuntime(runtime)
-	}
-	if err != nil {
+	if err := r.noteRuntime(ctx, env); err != nil {
 		return err
 	}
 	if err := r.part(ctx, env, todo); err != nil {
 		return err
 	}
 	return r.again(ctx, env, todo)
+}
+
+// noteRuntime keeps the runtime's version. A run has one: results of another say nothing
+// about it.
+func (r *runner) noteRuntime(ctx context.Context, env environment) error {
+	runtime, err := env.versions(ctx)
+	if err != nil {
+		return err
+	}
+	if began := r.journal.Past().Runtime; began != nil && !slices.Equal(began, runtime) {
+		return fmt.Errorf("the run began on %s and this is %s: FRESH=1 begins anew", strings.Join(began, ", "), strings.Join(runtime, ", "))
+	}
+	return r.journal.SetRuntime(runtime)
 }
 
 // excuse records the specs that the host cannot pass and returns the others.
@@ -236,10 +254,10 @@ func (r *runner) part(ctx context.Context, env environment, specs []string) erro
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began, load := time.Now(), watchLoad(ctx)
 	setup, err := env.run(ctx, dir, specs, r.journal.Add)
 	r.setup = append(r.setup, setup...)
-	return errors.Join(err, r.journal.AddWall(time.Since(began)))
+	return errors.Join(err, r.journal.AddWall(time.Since(began), load()))
 }
 
 // nextPart makes the next of the folders part-1, part-2, ….
@@ -261,16 +279,24 @@ func (r *runner) outcome(past conformance.Past) Outcome {
 	results := slices.DeleteFunc(past.Results, func(result conformance.Result) bool { return !asked[result.Spec] })
 	return Outcome{
 		Record: conformance.Record{
-			Set: past.Heading.Set, Kit: past.Heading.Kit, Date: time.Now(),
-			Versions: append(slices.Clone(past.Heading.Versions), past.Runtime...),
-			Wall:     past.Wall, Results: results,
+			Set: past.Heading.Set, Kit: past.Heading.Kit, Date: past.Heading.Began,
+			Versions: allVersions(past), Build: past.Heading.Build,
+			Wall: past.Wall, Load: past.Load, Results: results,
 		},
 		Specs:    r.specs,
-		Verdict:  conformance.Judge(r.specs, results, r.must, r.stock),
+		Verdict:  conformance.Judge(r.specs, results, r.must, r.stock.Newest().Results),
 		Setup:    r.setup,
 		Dir:      r.dir,
 		Narrowed: len(r.specs) < r.all,
 	}
+}
+
+func allVersions(past conformance.Past) []string {
+	all := slices.Clone(past.Heading.Versions)
+	if commit := past.Heading.Commit; commit != "" {
+		all = append(all, "nodekit "+commit)
+	}
+	return append(all, past.Runtime...)
 }
 
 // start makes what the set's specs run against.

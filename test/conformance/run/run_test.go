@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -122,7 +121,7 @@ func TestHostLimitsAreLeftOutOfOurRunsOnly(t *testing.T) {
 		t.Run(string(test.kubelet), func(t *testing.T) {
 			suite := &fakeSuite{states: map[string][]conformance.State{"a": {conformance.Passed}, limited: {conformance.Failed}}}
 			r := testRunner(t, suite, test.kubelet, limited, "a")
-			r.stock = []conformance.Result{{Spec: limited, State: conformance.Failed}, {Spec: "a", State: conformance.Passed}}
+			r.stock = conformance.Runs{{Results: []conformance.Result{{Spec: limited, State: conformance.Failed}, {Spec: "a", State: conformance.Passed}}}}
 			if err := r.finish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -148,36 +147,6 @@ func TestEnvironmentIsStoppedAfterTrouble(t *testing.T) {
 	}
 	if !r.outcome(r.journal.Past()).Verdict.Failed() {
 		t.Error("a run without results has not failed")
-	}
-}
-
-func TestTreeKeepsRecordsAndRatchets(t *testing.T) {
-	tree := Tree(t.TempDir())
-	set := conformance.Set{Name: "network", Part: conformance.Network}
-	kit := conformance.Kit{Kubelet: conformance.Stock, Proxy: conformance.Ours, Backend: "nftables", Runtime: "containerd"}
-	if record, err := tree.Record(set, kit); err != nil || record.Results != nil {
-		t.Errorf("nothing is recorded, got %+v, %v", record, err)
-	}
-	want := conformance.Record{Set: "network", Kit: kit.Name(set), Results: []conformance.Result{{Spec: "a", State: conformance.Passed}}}
-	if err := errors.Join(tree.SaveRecord(set, kit, want), tree.SaveRatchet(set, kit, conformance.Ratchet{"a"})); err != nil {
-		t.Fatal(err)
-	}
-	records, err := tree.Records(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(records) != 1 || records[0].Kit != want.Kit || len(records[0].Results) != 1 {
-		t.Errorf("got %+v, want what was saved", records)
-	}
-	ratchet, err := tree.Ratchet(set, kit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(conformance.Ratchet{"a"}, ratchet); diff != "" {
-		t.Errorf("ratchet (-want +got):\n%s", diff)
-	}
-	if left, err := filepath.Glob(filepath.Join(string(tree), "*", "*", "*.new")); err != nil || left != nil {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,7 @@ func listSpecs(ctx context.Context, set conformance.Set) ([]string, error) {
 	return conformance.ParseList(bytes.NewReader(out))
 }
 
-// versions names what runs, save the container runtime, which tells its own.
+// versions names the programs of others, save the container runtime, which tells its own.
 func versions(ctx context.Context, cfg Config) ([]string, error) {
 	suite, err := tool(ctx, string(cfg.Set.Suite))
 	if err != nil {
@@ -50,15 +51,7 @@ func versions(ctx context.Context, cfg Config) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []string{"kubernetes " + release, "kernel " + kernel}
-	if cfg.Kit.Stock(cfg.Set) {
-		return all, nil
-	}
-	ours, err := workingTree(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append(all, "nodekit "+ours), nil
+	return []string{"kubernetes " + release, "kernel " + kernel}, nil
 }
 
 func kernelRelease() (string, error) {
@@ -69,8 +62,7 @@ func kernelRelease() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// workingTree names the commit, and what differs from it, so that results of one state
-// of the code are not taken for those of another.
+// workingTree names the commit, and what differs from it.
 func workingTree(ctx context.Context) (string, error) {
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
@@ -86,4 +78,27 @@ func workingTree(ctx context.Context) (string, error) {
 		name += "+" + hex.EncodeToString(sum[:4])
 	}
 	return name, nil
+}
+
+// CheckLater returns an error when the run's programs are older than those of a run that
+// is recorded already: runs that count in a row are of the same build or of later ones.
+// Where git does not know a commit any more, or the recorded run is of upstream's
+// programs, there is nothing to compare.
+func CheckLater(ctx context.Context, recorded, run conformance.Record) error {
+	before, now := commitOf(recorded), commitOf(run)
+	if before == "" || now == "" || before == now {
+		return nil
+	}
+	err := exec.CommandContext(ctx, "git", "merge-base", "--is-ancestor", before, now).Run()
+	const isNot = 1 // The exit status; another one means that git can't tell.
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == isNot {
+		return fmt.Errorf("a run of commit %s is recorded, and %s does not come after it", before, now)
+	}
+	return nil
+}
+
+// commitOf returns the commit of our programs without what differed from it.
+func commitOf(record conformance.Record) string {
+	commit, _, _ := strings.Cut(record.Version("nodekit"), "+")
+	return commit
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/nodekit-go/nodekit/test/conformance"
 )
@@ -14,27 +16,67 @@ import (
 // conformance that are under version control.
 type Tree string
 
-func (t Tree) recordPath(set conformance.Set, kit conformance.Kit) string {
-	return filepath.Join(string(t), "results", set.Name, kit.Name(set)+".txt")
+// runsDir is the folder with a file per recorded run.
+func (t Tree) runsDir(set conformance.Set, kit string) string {
+	return filepath.Join(string(t), "results", set.Name, kit)
 }
 
 func (t Tree) ratchetPath(set conformance.Set, kit conformance.Kit) string {
 	return filepath.Join(string(t), "ratchet", set.Name, kit.Name(set)+".txt")
 }
 
-// Record returns the recorded results of the set with this kit. Nothing recorded is
-// the zero value and no error.
-func (t Tree) Record(set conformance.Set, kit conformance.Kit) (record conformance.Record, err error) {
-	err = read(t.recordPath(set, kit), func(file *os.File) (err error) {
-		record, err = conformance.ParseRecord(file)
-		return err
-	})
-	return record, err
+// Runs returns the recorded runs of the set with this kit. Nothing recorded is no error.
+func (t Tree) Runs(set conformance.Set, kit conformance.Kit) (conformance.Runs, error) {
+	return readRuns(t.runsDir(set, kit.Name(set)))
 }
 
-// SaveRecord replaces the recorded results.
-func (t Tree) SaveRecord(set conformance.Set, kit conformance.Kit, record conformance.Record) error {
-	return write(t.recordPath(set, kit), func(file *os.File) error { return record.Encode(file) })
+// readRuns reads a folder of recorded runs, the oldest first.
+func readRuns(dir string) (conformance.Runs, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil {
+		return nil, err
+	}
+	var runs conformance.Runs
+	for _, path := range paths {
+		err := read(path, func(file *os.File) error {
+			record, err := conformance.ParseRecord(file)
+			runs = append(runs, record)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	runs.Sort()
+	return runs, nil
+}
+
+// Record adds a run to the recorded ones of its set and kit, and removes those that are
+// too many.
+func (t Tree) Record(set conformance.Set, kit conformance.Kit, record conformance.Record) error {
+	runs, err := t.Runs(set, kit)
+	if err != nil {
+		return err
+	}
+	dir := t.runsDir(set, kit.Name(set))
+	kept, dropped := runs.Add(record)
+	if !slices.ContainsFunc(kept, func(r conformance.Record) bool { return r.Date.Equal(record.Date) }) {
+		return fmt.Errorf("%d later runs are recorded than that of %s", len(kept), record.Date.UTC().Format(time.RFC3339))
+	}
+	if err := write(runPath(dir, record), func(file *os.File) error { return record.Encode(file) }); err != nil {
+		return err
+	}
+	for _, old := range dropped {
+		if err := os.Remove(runPath(dir, old)); err != nil {
+			return fmt.Errorf("remove an old run: %w", err)
+		}
+	}
+	return nil
+}
+
+// runPath is the file of a run, named after when it began.
+func runPath(dir string, record conformance.Record) string {
+	return filepath.Join(dir, record.Date.UTC().Format("20060102T150405Z")+".txt")
 }
 
 // Ratchet returns the specs that must pass. A ratchet that has not begun is empty and
@@ -52,24 +94,23 @@ func (t Tree) SaveRatchet(set conformance.Set, kit conformance.Kit, ratchet conf
 	return write(t.ratchetPath(set, kit), func(file *os.File) error { return ratchet.Encode(file) })
 }
 
-// Records returns all recorded results of a set, in the order of their kits' names.
-func (t Tree) Records(set conformance.Set) ([]conformance.Record, error) {
-	paths, err := filepath.Glob(filepath.Join(string(t), "results", set.Name, "*.txt"))
+// Chapter returns all recorded runs of a set.
+func (t Tree) Chapter(set conformance.Set) (conformance.Chapter, error) {
+	chapter := conformance.Chapter{Set: set}
+	dirs, err := filepath.Glob(t.runsDir(set, "*"))
 	if err != nil {
-		return nil, err
+		return chapter, err
 	}
-	var records []conformance.Record
-	for _, path := range paths {
-		err := read(path, func(file *os.File) error {
-			record, err := conformance.ParseRecord(file)
-			records = append(records, record)
-			return err
-		})
+	for _, dir := range dirs {
+		runs, err := readRuns(dir)
 		if err != nil {
-			return nil, err
+			return chapter, err
+		}
+		if len(runs) > 0 {
+			chapter.Kits = append(chapter.Kits, runs)
 		}
 	}
-	return records, nil
+	return chapter, nil
 }
 
 // read calls parse with the file, and not at all when there is none.
