@@ -31,6 +31,7 @@ type round struct {
 	node      *cluster.Node
 	api       kubernetes.Interface
 	log       *log
+	meter     *meter
 	seed      [2]uint64
 	namespace string
 }
@@ -82,6 +83,9 @@ func (r *round) prepare(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	if err := r.widen(ctx); err != nil {
 		return err
 	}
 	data := map[string]string{"version": "0"}

@@ -172,7 +172,7 @@ func (s *soak) round(ctx context.Context, n int, length time.Duration) error {
 		s.keepSampling(sampling)
 	}()
 	r := &round{
-		cluster: s.cluster, node: s.node, api: s.api, log: s.log,
+		cluster: s.cluster, node: s.node, api: s.api, log: s.log, meter: s.meter,
 		seed: [2]uint64{s.cfg.Seed, uint64(n) << 8}, namespace: fmt.Sprintf("soak-%d", n),
 	}
 	err := r.run(ctx, length)
