@@ -76,7 +76,7 @@ CONFORMANCE = $(OUT)/run-conformance --set $(SET) --kubelet $(KUBELET) --proxy $
 	$(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') $(if $(PROCS),--procs $(PROCS)) $(if $(FRESH),--fresh) $(if $(RESUME),--resume)
 
 .PHONY: conformance
-conformance: cluster-tools ## a set of upstream's e2e specs, beside the stock result (SET=node-conformance|node-conformance-slow|conformance|network|zones|quick|standalone|node-first|memory|devices|pinning FOCUS= SKIP= KUBELET= PROXY= BACKEND= RUNTIME=containerd|containerd2|<socket> RECORD=1 FRESH=1 RESUME=1)
+conformance: cluster-tools ## a set of upstream's e2e specs, beside the stock result (SET=node-conformance|node-conformance-slow|conformance|network|zones|quick|standalone|node-suite|node-restarts|node-garbage|node-images|memory|devices|pinning FOCUS= SKIP= KUBELET= PROXY= BACKEND= RUNTIME=containerd|containerd2|<socket> RECORD=1 FRESH=1 RESUME=1)
 	$(call say,conformance: $(SET))
 	@for tool in ginkgo e2e e2e_node; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@go build -o $(OUT)/run-conformance ./test/conformance/cmd

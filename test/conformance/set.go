@@ -59,7 +59,7 @@ const (
 
 // Sets returns the named sets.
 func Sets() []Set {
-	return []Set{
+	return append([]Set{
 		{
 			Name: "node-conformance", About: "NodeConformance without slow and serial specs",
 			Suite: E2E, Focus: nodeConformance, Skip: slow, Nodes: 1, Part: Node,
@@ -97,12 +97,6 @@ func Sets() []Set {
 			Suite: E2ENode, Focus: `\[Feature:StandaloneMode\]`, Nodes: 1, Part: Node, Standalone: true,
 		},
 		{
-			Name: "node-first", About: "a first group of the kubelet's own suite",
-			Suite: E2ENode, Nodes: 1, Part: Node,
-			Focus: `^(\[sig-node\] (` + strings.Join(firstGroup(), "|") + `)|\[sig-network\] Pod (Host )?IPs)\b.*\[NodeConformance\]`,
-			Skip:  slow + `|\[Feature:`,
-		},
-		{
 			Name: "memory", About: "containers that the kernel kills, control groups and resources of whole pods, of the kubelet's own suite",
 			Suite: E2ENode, Nodes: 1, Part: Node, Skip: `\[Flaky\]`,
 			Focus: `^\[sig-node\] (OOMKiller |Kubelet Cgroup Manager |Pod Level Resources \[Feature:PodLevelResources\])`,
@@ -115,17 +109,7 @@ func Sets() []Set {
 			Name: "pinning", About: "CPUs and memory of containers' own, of the kubelet's own suite",
 			Suite: E2ENode, Nodes: 1, Part: Node, Focus: `^\[sig-node\] (` + strings.Join(pinningGroup(), "|") + `)`,
 		},
-	}
-}
-
-// firstGroup matches the specs of test/e2e_node that show what a pod's life leaves: its
-// phase, its conditions, addresses and names, its mirror at the API server, its logs.
-func firstGroup() []string {
-	return []string{
-		`ContainerLogPath`, `Deleted pods handling`, `Hostname of Pod`, `MirrorPod`, `MirrorPodWithGracePeriod`,
-		`Pod SIGKILL`, `Pod conditions managed by Kubelet`, `Security Context \[LinuxOnly\] Container PID namespace sharing`,
-		`Terminate Pods`,
-	}
+	}, nodeSets()...)
 }
 
 // pinningGroup matches the specs of test/e2e_node about CPUs and memory of containers' own

@@ -32,6 +32,13 @@ const (
 	NonewprivsRef   = "registry.k8s.io/e2e-test-images/nonewprivs:1.4"
 	NonRootRef      = "registry.k8s.io/e2e-test-images/nonroot:1.5"
 	GlibcDNSTestRef = "registry.k8s.io/e2e-test-images/glibc-dns-testing:2.1.1"
+	// IPCUtilsRef has the tools that show shared memory.
+	IPCUtilsRef = "registry.k8s.io/e2e-test-images/ipc-utils:1.4"
+	// KittenRef has a file to be read from a volume of the image.
+	KittenRef = "registry.k8s.io/e2e-test-images/kitten:1.8"
+	// SampleDevicePluginRef is a device plugin; the suite's manifests name another
+	// version than its list.
+	SampleDevicePluginRef = "registry.k8s.io/e2e-test-images/sample-device-plugin:1.8.0"
 	// Issue74839Ref injects packets that are out of a connection's window.
 	Issue74839Ref = "registry.k8s.io/e2e-test-images/regression-issue-74839:1.5"
 	// IptablesRef has the tools of netfilter; the suite runs conntrack from it.

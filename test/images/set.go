@@ -3,6 +3,7 @@ package images
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -114,8 +115,9 @@ func clusterSet() set {
 }
 
 const (
-	nnp   = "hack/images/nnp"
-	shell = "hack/images/sh"
+	nnp    = "hack/images/nnp"
+	shell  = "hack/images/sh"
+	nmeter = "hack/images/nmeter"
 )
 
 func suitesSet() set {
@@ -133,22 +135,28 @@ func suitesSet() set {
 			{ref: NonewprivsRef, layers: []string{"debian", "nnp"}, config: config{Cmd: []string{"nnp"}}},
 			{ref: NonRootRef, layers: debian, config: config{Cmd: sh, User: "1234"}},
 			{ref: GlibcDNSTestRef, layers: debian, config: config{Cmd: sh}},
+			{ref: IPCUtilsRef, layers: debian, config: config{Cmd: sh}},
+			{ref: KittenRef, layers: []string{"debian", "kitten"}, config: config{Cmd: sh}},
+			{ref: SampleDevicePluginRef, layers: []string{"devices"}, config: config{Entrypoint: []string{"/sampledeviceplugin"}}},
 			{ref: Issue74839Ref, layers: []string{"issue74839"}, config: config{Entrypoint: []string{"/issue74839"}}},
 			{ref: IptablesRef, layers: debian, config: config{Cmd: sh}},
 		},
 		packages: debianPackages(),
 		tools:    []tool{agnhost()},
-		programs: []string{nnp, shell},
+		programs: []string{nnp, shell, nmeter},
 		make:     makeSuites,
 	}
 }
 
-// issue74839 is a program of upstream's, beside its tools.
-const issue74839 = "k8s.io/kubernetes/test/images/regression-issue-74839"
+// Programs of upstream's, beside its tools.
+const (
+	issue74839 = "k8s.io/kubernetes/test/images/regression-issue-74839"
+	devices    = "k8s.io/kubernetes/test/images/sample-device-plugin"
+)
 
 // parts are what the suites' layers are made of: paths of programs, and the folder of a
 // Debian.
-type parts struct{ root, nnp, shell, agnhost, issue74839 string }
+type parts struct{ root, nnp, shell, nmeter, agnhost, issue74839, devices string }
 
 func gather(ctx context.Context, w workshop) (parts, error) {
 	var p parts
@@ -161,6 +169,9 @@ func gather(ctx context.Context, w workshop) (parts, error) {
 		if p.nnp, err = w.program(ctx, nnp); err == nil {
 			p.shell, err = w.program(ctx, shell)
 		}
+		if err == nil {
+			p.nmeter, err = w.program(ctx, nmeter)
+		}
 		return err
 	})
 	group.Go(func() (err error) {
@@ -169,7 +180,11 @@ func gather(ctx context.Context, w workshop) (parts, error) {
 	})
 	group.Go(func() error {
 		p.issue74839 = w.path("issue74839")
-		return w.repo.build(ctx, agnhost().module, issue74839, p.issue74839)
+		p.devices = w.path("devices")
+		return errors.Join(
+			w.repo.build(ctx, agnhost().module, issue74839, p.issue74839),
+			w.repo.build(ctx, agnhost().module, devices, p.devices),
+		)
 	})
 	return p, group.Wait()
 }
@@ -189,11 +204,14 @@ func makeSuites(ctx context.Context, w workshop) (map[string]func(*tar.Writer) e
 	}
 	w.progress("packing the images")
 	return map[string]func(*tar.Writer) error{
-		"debian":     func(archive *tar.Writer) error { return addDebian(archive, p.root) },
-		"agnhost":    files(agnhostFiles...),
-		"busybox":    files(append(applets, entry{name: binSh, mode: 0o755, path: p.shell})...),
+		"debian":  func(archive *tar.Writer) error { return addDebian(archive, p.root) },
+		"agnhost": files(agnhostFiles...),
+		"busybox": files(append(applets,
+			entry{name: binSh, mode: 0o755, path: p.shell}, entry{name: "usr/bin/nmeter", mode: 0o755, path: p.nmeter})...),
 		"nginx":      files(nginxEntries()...),
 		"nnp":        files(entry{name: "usr/local/bin/nnp", mode: 0o6755, path: p.nnp}),
+		"kitten":     files(entry{name: "data.json", mode: 0o644, data: []byte(`{"image": "kitten.jpg"}`)}),
+		"devices":    files(entry{name: "sampledeviceplugin", mode: 0o755, path: p.devices}),
 		"issue74839": files(entry{name: "issue74839", mode: 0o755, path: p.issue74839}),
 	}, nil
 }

@@ -28,7 +28,7 @@ type nodeEnvironment struct {
 
 // batch is how many specs of test/e2e_node run before their results are kept: that
 // suite tells of none before its end.
-const batch = 24
+const batch = 64
 
 // joinScript puts the shell into the control group $own. With version 2 a group whose
 // children have controllers can hold no process itself, and this one is to be a root.
