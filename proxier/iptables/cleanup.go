@@ -103,7 +103,7 @@ func cleanVariant(ctx context.Context, e Exec, goes ownership, of func(proxier.F
 			var s script
 			s.clean(saved, goes)
 			if text := s.assemble(); text != nil {
-				err = b.feed(ctx, f, text)
+				_, err = b.feed(ctx, f, text)
 			}
 		}
 		if err != nil {

@@ -7,9 +7,9 @@
 //	err = backend.Reset(ctx, &proxier.State{Ports: ports})
 //	err = backend.Apply(ctx, proxier.Delta{Update: changed, Remove: gone})
 //
-// Apply runs iptables-restore once per family, with the chains of the ServicePorts
-// in its Delta that differ and the lines of theirs in the chains of all. It lists
-// nothing. Reset lists once, compares, and writes what differs: it takes over the
+// Apply runs iptables-restore once per family, of iptables-legacy once per table, with
+// the chains of the ServicePorts in its Delta that differ and the lines of theirs in the
+// chains of all. It lists nothing. Reset lists once, compares, and writes what differs: it takes over the
 // rules of a running kube-proxy without a gap. Whether the host uses iptables-nft
 // or iptables-legacy is found out at the first Reset.
 //

@@ -202,8 +202,8 @@ func (c *Config) validate(bit int) error {
 var errNotInForce = errors.New("nothing is in force to change: call Reset first")
 
 // Apply implements proxier.Backend. Nothing is listed; what is given to
-// iptables-restore, once per family, is proportional to the ServicePorts of d. Each
-// table changes at once, filter before nat.
+// iptables-restore, once per family or, of iptables-legacy, per table, is proportional to
+// the ServicePorts of d. Each table changes at once, filter before nat.
 func (b *Backend) Apply(ctx context.Context, d proxier.Delta) error {
 	if d.Empty() {
 		return nil

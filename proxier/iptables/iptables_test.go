@@ -209,6 +209,40 @@ func TestTheLockIsWaitedFor(t *testing.T) {
 	}
 }
 
+// Where the lock is not to be had for the second table, the first one has changed already: what
+// was deleted there cannot be deleted again.
+func TestLockIsLostBetweenTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommands()
+		be := newFake(t, c, Config{Variant: Legacy, Families: []proxier.Family{proxier.IPv6}})
+		none := servicePort("none", "fd00:96::1")
+		mustReset(t, be, none, servicePort("some", "fd00:96::2", "[fd00:244::1]:8080"))
+		begun := 0 // tables
+		c.before = func(cmd Command) (Result, bool) {
+			for text := range strings.SplitSeq(string(cmd.Stdin), commit) {
+				if text == "" {
+					continue
+				}
+				if begun++; begun == 2 {
+					time.Sleep(5 * time.Second) //nolint:forbidigo // fake time
+					return Result{Status: 4, Stderr: []byte("Another app is currently holding the xtables lock. Stopped waiting after 5s.\n")}, true
+				}
+				c.mu.Lock()
+				r := c.restore(strings.TrimSuffix(cmd.Name, "-restore"), text+commit)
+				c.mu.Unlock()
+				if r.Status != 0 {
+					return r, true
+				}
+			}
+			return Result{}, true
+		}
+		mustApply(t, be, update(servicePort("none", "fd00:96::1", "[fd00:244::2]:8080"), servicePort("some", "fd00:96::2")))
+		if begun != 3 {
+			t.Errorf("%d tables were begun, want filter, nat, and nat again", begun)
+		}
+	})
+}
+
 // Addresses of the other family never reach iptables: one would make it refuse all.
 func TestForeignAddressesAreLeftOut(t *testing.T) {
 	c := newCommands()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"regexp"
 	"time"
@@ -22,17 +23,47 @@ func (b *Backend) restore(ctx context.Context, f proxier.Family, s *ruleset) (Re
 		return r, nil
 	}
 	begin := time.Now()
-	r.Err = b.feed(ctx, f, text)
-	r.Took = time.Since(begin)
+	before, err := b.feed(ctx, f, text)
+	r.Err, r.Took = err, time.Since(begin)
 	if e, ok := errors.AsType[*RestoreError](r.Err); ok && !e.Locked {
-		s.script.locate(e)
+		s.script.locate(e, before)
 	}
 	s.script.release()
 	return r, r.Err
 }
 
-// feed runs iptables-restore until it gets the lock, or LockWait is over.
-func (b *Backend) feed(ctx context.Context, f proxier.Family, text []byte) error {
+// feed has iptables-restore take a script. After an error, before is how many lines of it
+// came before those of the run that failed.
+func (b *Backend) feed(ctx context.Context, f proxier.Family, text []byte) (before int, err error) {
+	for one := range runs(b.programs[f].variant, text) {
+		if err := b.feedOne(ctx, f, one); err != nil {
+			return before, err
+		}
+		before += bytes.Count(one, []byte(newline))
+	}
+	return 0, nil
+}
+
+// runs divides a script into what one iptables-restore each is to take. iptables-legacy gets
+// its lock anew for each table, and may fail to for the second one: what was done with the
+// first would be refused when it came again with a retry. iptables-nft has no lock.
+func runs(v Variant, text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(text) > 0 {
+			end := len(text)
+			if i := bytes.Index(text, []byte(newline+commit)); i >= 0 && v != NFT {
+				end = i + len(newline+commit)
+			}
+			if !yield(text[:end]) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
+
+// feedOne runs iptables-restore until it gets the lock, or LockWait is over.
+func (b *Backend) feedOne(ctx context.Context, f proxier.Family, text []byte) error {
 	c := Command{
 		Name: b.programs[f].restore, Args: []string{"-w", lockSeconds, "--noflush", "--counters"}, Stdin: text,
 	}
@@ -70,9 +101,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // chainInMessage finds the name of a chain of the Backend.
 var chainInMessage = regexp.MustCompile(`KUBE-[A-Z0-9-]+`)
 
-// locate fills in the line that e is about, and whose it is.
-func (s *script) locate(e *RestoreError) {
-	e.Text, e.Key = s.at(e.Line)
+// locate fills in the line that e is about, and whose it is. It is that of a run which got
+// the lines after the first ones.
+func (s *script) locate(e *RestoreError, first int) {
+	if e.Line > 0 {
+		e.Text, e.Key = s.at(first + e.Line)
+	}
 	if e.Key != (proxier.Key{}) {
 		return
 	}
