@@ -89,8 +89,12 @@ func Sets() []Set {
 			Skip:  slow + `|LoadBalancer|\[Feature:`,
 		},
 		{
-			Name: "quick", About: "ten specs of seconds, for make test",
+			Name: "quick", About: "ten specs of seconds that the stock cluster of make test passes",
 			Suite: E2E, Focus: `^\[sig-[a-z]+\] (` + strings.Join(quickSpecs(), "|") + `)`, Nodes: 2, Part: Network,
+		},
+		{
+			Name: "representative", About: "forty specs of all that a node does, which make test runs with our kubelet and kube-proxy",
+			Suite: E2E, Focus: `^\[sig-[a-z]+\] (` + strings.Join(representativeSpecs(), "|") + `)`, Nodes: 2, Part: Network,
 		},
 		{
 			Name: "standalone", About: "static pods of a kubelet without API server",

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,5 +111,13 @@ func TestFocusForMatchesItsSpecsOnly(t *testing.T) {
 	}
 	if regexp.MustCompile(FocusFor(nil)).MatchString("Kubernetes e2e suite [sig-node] Pods") {
 		t.Error("no specs match a spec")
+	}
+}
+
+func TestRepresentativeSpecsAreForty(t *testing.T) {
+	specs := representativeSpecs()
+	slices.Sort(specs)
+	if got := len(slices.Compact(specs)); got != 40 {
+		t.Errorf("%d specs, want 40", got)
 	}
 }

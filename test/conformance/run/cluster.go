@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -38,10 +39,52 @@ func startCluster(ctx context.Context, cfg Config, dir string) (environment, err
 		return nil, err
 	}
 	env := &clusterEnvironment{Cluster: c, procs: cfg.Procs, progress: cfg.Progress}
-	if err := env.labelZones(ctx); err != nil {
+	err = env.checkPrograms(ctx, node)
+	if err == nil {
+		err = env.labelZones(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, env.stop(ctx))
 	}
 	return env, nil
+}
+
+// checkPrograms makes sure that the nodes run what the run is said to be of.
+func (c *clusterEnvironment) checkPrograms(ctx context.Context, want cluster.NodeConfig) error {
+	for _, node := range c.Nodes() {
+		err := errors.Join(runs(ctx, node.Kubelet(), want.Kubelet), runs(ctx, node.Proxy(), want.Proxy))
+		if err != nil {
+			return fmt.Errorf("look what runs on %s: %w", node.NodeName(), err)
+		}
+	}
+	return nil
+}
+
+// runs returns an error when the program is not that of the source.
+func runs(ctx context.Context, program *cluster.Program, want cluster.Source) error {
+	path := string(want)
+	if want == cluster.Stock {
+		var err error
+		if path, err = tool(ctx, program.Name()); err != nil {
+			return err
+		}
+	}
+	return isExecutable(program.PID(), path)
+}
+
+// isExecutable returns an error when the process does not run the file.
+func isExecutable(pid int, path string) error {
+	link := fmt.Sprintf("/proc/%d/exe", pid)
+	file, err1 := os.Stat(path)
+	running, err2 := os.Stat(link)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if !os.SameFile(file, running) {
+		name, err := os.Readlink(link)
+		return errors.Join(err, fmt.Errorf("process %d runs %s, want %s", pid, name, path))
+	}
+	return nil
 }
 
 // nodes is how many nodes there are: the runtime of somebody else is that of one, whose
