@@ -18,7 +18,7 @@ import (
 
 // Config says how long what is to live.
 type Config struct {
-	// For is how long the churn lasts, its pauses included. Required.
+	// For is how long the churn lasts, from the first pod on, its pauses included. Required.
 	For time.Duration
 	// Kubelet and Proxy say whose programs run; empty means stock.
 	Kubelet, Proxy cluster.Source
@@ -150,9 +150,8 @@ func (s *soak) live(ctx context.Context) error {
 	if err := s.round(ctx, 0, min(maxWarmUp, length)); err != nil {
 		return err
 	}
-	warm := time.Now()
 	for n := 1; ; n++ {
-		left := s.cfg.For - time.Since(warm)
+		left := s.cfg.For - time.Since(s.began)
 		if left <= 0 {
 			return nil
 		}
