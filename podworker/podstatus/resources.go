@@ -45,38 +45,37 @@ func grant(in *Input, c *corev1.Container, i *Instance, st *corev1.ContainerStat
 	if i.State != StateRunning {
 		return
 	}
-	var before corev1.ResourceRequirements
-	if old := sameContainer(in, c.Name, i.ID); old != nil && old.Resources != nil && old.State.Running != nil {
-		before = *old.Resources
+	var has corev1.ResourceRequirements
+	if i.Resources != nil {
+		has = *i.Resources
 	}
-	has := i.Resources
-	if has == nil {
-		has = &corev1.ResourceRequirements{}
+	had, differs := in.Actuated[i.ID]
+	if !differs {
+		had = c.Resources
 	}
-	actual(st.Resources.Limits, has.Limits, before.Limits, minMilliCPU)
-	actual(st.Resources.Requests, has.Requests, before.Requests, minShares)
+	actual(st.Resources.Limits, has.Limits, had.Limits, minMilliCPU)
+	actual(st.Resources.Requests, has.Requests, had.Requests, minShares)
 }
 
 // actual replaces promised amounts of CPU and memory by what the runtime reports, or
-// else by what was known before. Amounts of CPU too small for the kernel stay as they
-// were asked for.
-func actual(promised, has, before corev1.ResourceList, leastCPU int64) {
+// else by what the container was last given. Amounts of CPU too small for the kernel
+// stay as they were asked for.
+func actual(promised, has, had corev1.ResourceList, leastCPU int64) {
+	if promised == nil {
+		return
+	}
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if promised == nil {
-			return
-		}
 		q, known := has[name]
 		if !known {
-			if old, ok := before[name]; ok {
-				promised[name] = old.DeepCopy()
-			}
-			continue
+			q, known = had[name]
 		}
 		asked := promised[name]
-		if name == corev1.ResourceCPU && q.MilliValue() <= leastCPU && asked.MilliValue() <= leastCPU {
-			continue
+		switch {
+		case !known:
+			delete(promised, name)
+		case name != corev1.ResourceCPU || q.MilliValue() > leastCPU || asked.MilliValue() > leastCPU:
+			promised[name] = q.DeepCopy()
 		}
-		promised[name] = q.DeepCopy()
 	}
 }
 

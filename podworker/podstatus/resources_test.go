@@ -49,7 +49,7 @@ func TestResourcesWhileRunning(t *testing.T) {
 		name     string
 		promised corev1.ResourceRequirements
 		instance func(*podstatus.Instance)
-		before   *corev1.ResourceRequirements
+		had      *corev1.ResourceRequirements
 		want     corev1.ResourceRequirements
 	}{
 		{
@@ -58,9 +58,14 @@ func TestResourcesWhileRunning(t *testing.T) {
 		},
 		{name: "the runtime does not", promised: promised, instance: func(*podstatus.Instance) {}, want: promised},
 		{
-			name: "the runtime tells a part, the rest stays as it was", promised: promised, instance: func(i *podstatus.Instance) { i.Resources = half },
-			before: &corev1.ResourceRequirements{Requests: amounts("cpu", "250m"), Limits: amounts("cpu", "1500m")},
-			want:   corev1.ResourceRequirements{Requests: amounts("cpu", "250m", "memory", "64Mi"), Limits: amounts("cpu", "1500m", "memory", "96Mi")},
+			name: "the runtime tells a part, the rest was given before", promised: promised, instance: func(i *podstatus.Instance) { i.Resources = half },
+			had:  &corev1.ResourceRequirements{Requests: amounts("cpu", "250m", "memory", "32Mi"), Limits: amounts("cpu", "1500m", "memory", "48Mi")},
+			want: corev1.ResourceRequirements{Requests: amounts("cpu", "250m", "memory", "32Mi"), Limits: amounts("cpu", "1500m", "memory", "96Mi")},
+		},
+		{
+			name: "it got no limit yet", promised: promised, instance: func(*podstatus.Instance) {},
+			had:  &corev1.ResourceRequirements{Requests: amounts("cpu", "1", "memory", "64Mi"), Limits: amounts("cpu", "2")},
+			want: corev1.ResourceRequirements{Requests: amounts("cpu", "1", "memory", "64Mi"), Limits: amounts("cpu", "2")},
 		},
 		{
 			name: "ended", promised: promised, instance: func(i *podstatus.Instance) { i.Resources, i.State = &has, podstatus.StateExited },
@@ -78,13 +83,16 @@ func TestResourcesWhileRunning(t *testing.T) {
 			pod.Spec.Containers[0].Resources = tt.promised
 			i := running("a", "1")
 			tt.instance(&i)
-			var previous *corev1.PodStatus
-			if tt.before != nil {
-				previous = &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
-					Name: "a", ContainerID: "1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Resources: tt.before,
-				}}}
+			in := podstatus.Input{Pod: pod, Observed: seen(i), Now: noon}
+			if tt.had != nil {
+				in.Actuated = map[string]corev1.ResourceRequirements{"1": *tt.had}
 			}
-			got := podstatus.Compute(podstatus.Input{Pod: pod, Previous: previous, Observed: seen(i), Now: noon}).ContainerStatuses[0]
+			// What was told before does not count: it may be from before a resize.
+			in.Previous = &corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+				Name: "a", ContainerID: "1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+				Resources: &corev1.ResourceRequirements{Requests: amounts("memory", "1Mi"), Limits: amounts("cpu", "9")},
+			}}}
+			got := podstatus.Compute(in).ContainerStatuses[0]
 			if diff := cmp.Diff(&tt.want, got.Resources); diff != "" {
 				t.Errorf("resources (-want +got):\n%s", diff)
 			}

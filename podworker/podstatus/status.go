@@ -59,6 +59,10 @@ type Input struct {
 	// Resize are the conditions of a resize that is under way: PodResizePending and
 	// PodResizeInProgress. Those that are not in the list are over.
 	Resize []corev1.PodCondition
+	// Actuated has what running containers were last given of CPU and memory, by their id,
+	// where that is not what the pod asks for: what a runtime does not report is taken
+	// from here. Those that are not in the map have what the pod asks for.
+	Actuated map[string]corev1.ResourceRequirements
 	// Health returns how the things are that a container was given of the node, such as
 	// devices; nil: nobody says.
 	Health func(container string) []corev1.ResourceStatus

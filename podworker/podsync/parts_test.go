@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -215,6 +217,7 @@ func TestResize(t *testing.T) {
 			p := newPod("grows")
 			p.Annotations = nil
 			p.Spec.Containers[0].Resources = cpu(request)
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse(strings.Replace(request, "m", "Mi", 1))
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "same", Image: shell, Resources: cpu("50m")})
 			p.Spec.InitContainers = []corev1.Container{{Name: "i", Image: shell}}
 			return p
@@ -247,6 +250,9 @@ func TestResize(t *testing.T) {
 		}
 		if got := condition(&st, corev1.PodResizeInProgress); got != "" {
 			t.Errorf("PodResizeInProgress is %q at the end", got)
+		}
+		if got := st.ContainerStatuses[0].Resources.Requests.Memory().String(); got != "200Mi" {
+			t.Errorf("the status tells of a request of %s of memory, which no runtime knows, want 200Mi", got)
 		}
 		a.stop()
 		a = m.agent(t, withDesk)

@@ -227,6 +227,7 @@ func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observe
 		HostIPs:        s.cfg.Node.IPs,
 		RestartingAll:  r.restarting,
 		Resize:         r.given.conditions(),
+		Actuated:       r.given.actuated(),
 		Health:         s.health(pod),
 		End:            r.end,
 		Now:            time.Now(),
