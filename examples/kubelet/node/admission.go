@@ -23,6 +23,12 @@ import (
 // again. It is asked sooner when another pod ends or the machine changes.
 const askAgain = 10 * time.Second
 
+// patience is how long a pod of an API server waits for what others hold before it fails:
+// whoever wants it there makes another one, which may be placed elsewhere. One of a
+// manifest has nobody who would, and waits as long as it takes. A kubelet fails both at once,
+// also where another pod is about to end.
+const patience = 20 * time.Second
+
 // admissions are the pods that hold resources of the node, and those that wait for
 // some.
 type admissions struct {
@@ -35,7 +41,8 @@ type admissions struct {
 
 	mu       sync.Mutex // guards the fields below, also while it is decided
 	admitted map[types.UID]*corev1.Pod
-	waiting  map[types.UID]bool
+	// waiting has since when pods wait.
+	waiting map[types.UID]time.Time
 	// refused are pods for which CPUs, memory and devices were looked for in vain.
 	refused map[types.UID]admission.Decision
 	// changed is true if admitted has changed since it was last asked for.
@@ -43,7 +50,7 @@ type admissions struct {
 }
 
 func newAdmissions(node func() admission.Node, closed func() bool) *admissions {
-	return &admissions{node: node, closed: closed, admitted: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]bool{}, refused: map[types.UID]admission.Decision{}}
+	return &admissions{node: node, closed: closed, admitted: map[types.UID]*corev1.Pod{}, waiting: map[types.UID]time.Time{}, refused: map[types.UID]admission.Decision{}}
 }
 
 // ask decides about a pod. One that was admitted, or runs already, is not asked about
@@ -64,12 +71,16 @@ func (a *admissions) ask(ctx context.Context, pod *corev1.Pod, runs bool) admiss
 	default:
 		d = a.decideLocked(ctx, pod)
 	}
+	since, waited := a.waiting[pod.UID]
 	delete(a.waiting, pod.UID)
 	switch d.Verdict {
 	case admission.Admitted:
 		a.holdLocked(pod)
 	case admission.NotYet, admission.Preempt:
-		a.waiting[pod.UID] = true
+		if !waited || d.Verdict == admission.Preempt { // what it preempts may take longer
+			since = time.Now()
+		}
+		a.waiting[pod.UID] = since
 	case admission.Never:
 	}
 	return d
@@ -85,6 +96,10 @@ func (a *admissions) decideLocked(ctx context.Context, pod *corev1.Pod) admissio
 	if d.Verdict == admission.Admitted {
 		return a.alignLocked(ctx, pod)
 	}
+	if a.overdueLocked(pod, d) {
+		d.Verdict = admission.Never
+		return d
+	}
 	if d.Verdict != admission.Never || d.Reason == admission.ReasonEvicted || d.Reason == admission.ReasonSysctl {
 		return d
 	}
@@ -94,6 +109,14 @@ func (a *admissions) decideLocked(ctx context.Context, pod *corev1.Pod) admissio
 	}
 	a.alignment.release(pod.UID)
 	return d
+}
+
+// overdueLocked reports whether a pod has waited long enough. Before the node is known, nobody
+// can tell what there is to wait for.
+func (a *admissions) overdueLocked(pod *corev1.Pod, d admission.Decision) bool {
+	since, waits := a.waiting[pod.UID]
+	return d.Verdict == admission.NotYet && d.Reason != admission.ReasonNodeInfo && !ofManifest(pod) &&
+		waits && time.Since(since) >= patience
 }
 
 // alignLocked gives a pod CPUs, memory and devices, and notes if it is refused.
@@ -134,7 +157,7 @@ func (a *admissions) release(gone func(types.UID) bool) []types.UID {
 		return true
 	})
 	a.changed = a.changed || len(a.admitted) != held
-	maps.DeleteFunc(a.waiting, func(uid types.UID, _ bool) bool { return gone(uid) })
+	maps.DeleteFunc(a.waiting, func(uid types.UID, _ time.Time) bool { return gone(uid) })
 	maps.DeleteFunc(a.refused, func(uid types.UID, _ admission.Decision) bool { return gone(uid) })
 	return slices.Collect(maps.Keys(a.waiting))
 }

@@ -94,6 +94,38 @@ func TestPodsStartWhereThereIsRoom(t *testing.T) {
 	})
 }
 
+// TestPodOfAnAPIServerFailsWhereThereIsNoRoom, after a while in which another one may end:
+// a StatefulSet waits for it to fail, to make it again.
+func TestPodOfAnAPIServerFailsWhereThereIsNoRoom(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		port := func(name string) *corev1.Pod {
+			pod := apiPod(name)
+			pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 21017, ContainerPort: 21017}}
+			return pod
+		}
+		s := newAPIServer()
+		s.bind(port("first"))
+		k := m.start(t, s.inCluster)
+		pass(10 * time.Second)
+		s.bind(port("second"))
+		pass(10 * time.Second)
+		want := map[string]string{"first": "Running", "second": "Pending NodePorts"}
+		if diff := cmp.Diff(want, k.phases()); diff != "" {
+			t.Errorf("phases (-want +got):\n%s", diff)
+		}
+		pass(15 * time.Second)
+		want["second"] = "Failed NodePorts"
+		if diff := cmp.Diff(want, k.phases()); diff != "" {
+			t.Errorf("phases after a while (-want +got):\n%s", diff)
+		}
+		const message = "Pod was rejected: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+		if got := k.pods()["second"].Status.Message; got != message {
+			t.Errorf("message is %q, want %q", got, message)
+		}
+	})
+}
+
 // TestPodsThatRunAreNotAskedAbout: a node that has become smaller keeps its pods, and
 // starts no more.
 func TestPodsThatRunAreNotAskedAbout(t *testing.T) {

@@ -81,7 +81,11 @@ func TestPodsAreEvictedWhenMemoryRunsShort(t *testing.T) {
 			}
 		}
 		pass(6 * time.Minute)
-		want["late"] = "Running"
+		want["late"] = "Failed Evicted" // Whoever wants it makes another, which starts.
+		last := apiPod("last")
+		s.bind(last)
+		pass(10 * time.Second)
+		want["last"] = "Running"
 		if diff := cmp.Diff(want, k.phases()); diff != "" {
 			t.Errorf("phases five minutes later (-want +got):\n%s", diff)
 		}

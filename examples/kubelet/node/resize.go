@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,7 +25,7 @@ func (a *admissions) resize(pod, has *corev1.Pod) admission.Decision {
 	default:
 		a.admitted[pod.UID] = has
 		if d.Verdict == admission.NotYet {
-			a.waiting[pod.UID] = true
+			a.waiting[pod.UID] = time.Now()
 		}
 	}
 	return d
