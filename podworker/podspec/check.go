@@ -140,6 +140,9 @@ func (c *checker) name(path, name string) {
 // (https://kubernetes.io/docs/tutorials/security/apparmor/).
 const appArmorPrefix = "container.apparmor.security.beta.kubernetes.io/"
 
+// noAppArmor is why a profile is refused on a node that cannot enforce it.
+const noAppArmor = "AppArmor profiles are not supported"
+
 type checker struct {
 	opt      Options
 	problems []Problem
@@ -155,7 +158,7 @@ func (c *checker) annotations(set map[string]string) {
 			return
 		}
 		if strings.HasPrefix(key, appArmorPrefix) && value != "unconfined" {
-			c.add(fmt.Sprintf("metadata.annotations[%s]", key), Refused, "AppArmor profiles are not supported")
+			c.add(fmt.Sprintf("metadata.annotations[%s]", key), Refused, noAppArmor)
 		}
 	}
 }

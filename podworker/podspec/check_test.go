@@ -199,9 +199,13 @@ func TestCheck(t *testing.T) {
 				p.Spec.Containers[0].Env = []corev1.EnvVar{
 					{Name: "A", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['app']"}}},
 					{Name: "B", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.containers"}}},
+					{Name: "C", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v2", FieldPath: "metadata.name"}}},
 				}
 			},
-			want: []string{`spec.containers[0].env[1].valueFrom.fieldRef: field path "spec.containers" is not supported`},
+			want: []string{
+				`spec.containers[0].env[1].valueFrom.fieldRef: field path "spec.containers" is not supported`,
+				`spec.containers[0].env[2].valueFrom.fieldRef: apiVersion "v2" is not supported, only v1`,
+			},
 		},
 		{
 			name: "seccomp of the future",
@@ -216,6 +220,15 @@ func TestCheck(t *testing.T) {
 				p.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/app": "runtime/default"}
 			},
 			want: []string{"metadata.annotations[container.apparmor.security.beta.kubernetes.io/app]: AppArmor profiles are not supported"},
+		},
+		{
+			name: "no AppArmor asked for where there is none",
+			pod: func(p *corev1.Pod) {
+				p.Annotations = map[string]string{"container.apparmor.security.beta.kubernetes.io/app": "unconfined"}
+				unconfined := &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+				p.Spec.SecurityContext = &corev1.PodSecurityContext{AppArmorProfile: unconfined}
+				p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AppArmorProfile: unconfined}
+			},
 		},
 		{
 			name: "policy of the future", pod: func(p *corev1.Pod) { p.Spec.RestartPolicy = "Sometimes" },

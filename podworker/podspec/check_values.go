@@ -35,6 +35,10 @@ func (c *checker) special(path string, v reflect.Value) string {
 		return fieldRef(x, strings.HasPrefix(path, "spec.volumes"))
 	case corev1.ResourceFieldSelector:
 		return resourceRef(x)
+	case corev1.AppArmorProfile:
+		if x.Type != corev1.AppArmorProfileTypeUnconfined && !can.Has(AppArmor) { // no profile is what such a node has anyway
+			return noAppArmor
+		}
 	case corev1.LifecycleHandler:
 		if x.HTTPGet != nil && x.HTTPGet.Protocol != nil {
 			return "httpGet.protocol: a hook has no choice of the HTTP version"

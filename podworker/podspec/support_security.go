@@ -13,7 +13,7 @@ var securityFields = map[string]rule{
 	"PodSecurityContext.Sysctls":                  needs(Sysctls, "sysctls are not supported"),
 	"PodSecurityContext.FSGroupChangePolicy":      needs(Volumes, "the group of volumes is not changed"),
 	"PodSecurityContext.SeccompProfile":           yes,
-	"PodSecurityContext.AppArmorProfile":          needs(AppArmor, "AppArmor profiles are not supported"),
+	"PodSecurityContext.AppArmorProfile":          yes, // the type is checked
 	"PodSecurityContext.SELinuxChangePolicy":      noSELinux,
 
 	"SecurityContext.Capabilities":             yes,
@@ -27,7 +27,7 @@ var securityFields = map[string]rule{
 	"SecurityContext.AllowPrivilegeEscalation": yes,
 	"SecurityContext.ProcMount":                yes, // the value is checked
 	"SecurityContext.SeccompProfile":           yes,
-	"SecurityContext.AppArmorProfile":          needs(AppArmor, "AppArmor profiles are not supported"),
+	"SecurityContext.AppArmorProfile":          yes, // the type is checked
 
 	"Capabilities.Add":                 yes,
 	"Capabilities.Drop":                yes,

@@ -187,6 +187,23 @@ func TestInlineVolume(t *testing.T) {
 	w.nothingLeft()
 }
 
+// TestInlineVolumeAsAsked tells the driver what file system the pod wants, and that it
+// only reads.
+func TestInlineVolumeAsAsked(t *testing.T) {
+	w := newWorld(t, stages)
+	w.server.drivers.change(csitest.DefaultName, func(d *storagev1.CSIDriver) { d.Spec.PodInfoOnMount = new(true) })
+	pod := inline("4f5c")
+	source := pod.Spec.Volumes[0].CSI
+	source.FSType, source.ReadOnly = new("xfs"), new(true)
+	m := w.setUp(pod)
+	calls := w.driver.Calls()
+	if len(calls) != 1 || calls[0].Capability.GetMount().GetFsType() != "xfs" || !calls[0].ReadOnly || !m.ReadOnly {
+		t.Errorf("calls are %+v, mounted is %+v", calls, m)
+	}
+	w.tearDown("4f5c")
+	w.nothingLeft()
+}
+
 // TestSecrets are read where the volume says, for staging and for publishing.
 func TestSecrets(t *testing.T) {
 	w := newWorld(t, stages)
