@@ -59,7 +59,8 @@ const (
 )
 
 // steps are what the churn does in turn: each kind comes even in a short time, and there
-// are two pods more each time, until there are enough.
+// are two pods more each time, until there are enough. A round does all of them, however
+// short it is.
 func steps() []Work {
 	return []Work{PodsPlain, PodsCrashing, PodsDeleted, PodsFlapping, PodsEnding, PodsForced}
 }
@@ -72,7 +73,7 @@ func (r *round) churnPods(ctx context.Context, random *rand.Rand) {
 		r.step(ctx, r.deletePod(living[victim], how))
 		living = slices.Delete(living, victim, victim+1)
 	}
-	for i := 0; pause(ctx, between(random, churnPause)); i++ {
+	for i := 0; r.goesOn(ctx, i >= len(steps()), between(random, churnPause)); i++ {
 		next := steps()[i%len(steps())]
 		switch {
 		case next == PodsDeleted || next == PodsForced:
@@ -113,18 +114,6 @@ func (r *round) deletePod(name string, how Work) func(context.Context) error {
 	}
 }
 
-// step does one thing, of which an error is told, and reports whether it worked. Its end is
-// waited for even when the churn is over.
-func (r *round) step(ctx context.Context, do func(context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepLimit)
-	defer cancel()
-	err := do(ctx)
-	if err != nil {
-		r.log.fail(err)
-	}
-	return err == nil
-}
-
 // replaceService removes the Service of a kind of pods, if there is one, and makes it anew,
 // with another address.
 func (r *round) replaceService(kind Work) func(context.Context) error {
@@ -150,7 +139,7 @@ func deployments() []string { return []string{"first", "second"} }
 
 // rollOut replaces the pods of the Deployments in turn.
 func (r *round) rollOut(ctx context.Context, random *rand.Rand) {
-	for i := 0; pause(ctx, between(random, rolloutPause)); i++ {
+	for i := 0; r.goesOn(ctx, i >= len(deployments()), between(random, rolloutPause)); i++ {
 		name := deployments()[i%len(deployments())]
 		r.step(ctx, func(ctx context.Context) error {
 			r.log.did(Rollouts)
@@ -184,7 +173,7 @@ func rolledOut(d *appsv1.Deployment) bool {
 // time until the API server shows it.
 func (r *round) rewriteStatic(ctx context.Context, random *rand.Rand) {
 	file := filepath.Join(r.node.Manifests(), "static.json")
-	for i := 1; pause(ctx, between(random, staticPause)); i++ {
+	for i := 1; r.goesOn(ctx, i > 2, between(random, staticPause)); i++ {
 		r.step(ctx, func(ctx context.Context) error {
 			r.log.did(StaticChanged)
 			if i%3 == 0 {

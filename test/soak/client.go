@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/nodekit-go/nodekit/test/testnode"
@@ -38,12 +37,14 @@ type client struct {
 	log  *log
 }
 
-func newClient(name, address string, from *testnode.Node, keepAlive bool, log *log) *client {
-	name += ", new connections"
+// newClient makes a client on a node, which has a new connection for each request, or one
+// for all.
+func newClient(name, url string, from *testnode.Node, keepAlive bool) *client {
+	connections := ", new connections"
 	if keepAlive {
-		name = name[:len(name)-len("new connections")] + "one connection"
+		connections = ", one connection"
 	}
-	return &client{name: name, url: "http://" + address, log: log, http: &http.Client{
+	return &client{name: name + connections, url: url, http: &http.Client{
 		Timeout:   requestLimit,
 		Transport: &http.Transport{DialContext: patiently(from), DisableKeepAlives: !keepAlive, MaxConnsPerHost: 1},
 	}}
@@ -87,13 +88,4 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 		return nil, errors.New("GET " + url + ": the answer is empty")
 	}
 	return body, nil
-}
-
-// runAll runs clients until ctx ends and returns when all have ended.
-func runAll(ctx context.Context, clients []*client) {
-	var group sync.WaitGroup
-	for _, c := range clients {
-		group.Go(func() { c.run(ctx) })
-	}
-	group.Wait()
 }

@@ -34,6 +34,7 @@ type round struct {
 	meter     *meter
 	seed      [2]uint64
 	namespace string
+	until     time.Time // The end of the churn.
 }
 
 // run makes the objects, lets them live until the length is over, and removes them. It
@@ -43,29 +44,25 @@ func (r *round) run(ctx context.Context, length time.Duration) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	churning, stop := context.WithTimeout(ctx, length)
-	defer stop()
+	list, err := r.clients(ctx)
+	if err != nil {
+		return err
+	}
+	r.until = time.Now().Add(length)
 	var work sync.WaitGroup
 	for i, loop := range []func(context.Context, *rand.Rand){r.rollOut, r.churnPods, r.changeSettings, r.rewriteStatic} {
 		random := rand.New(rand.NewPCG(r.seed[0], r.seed[1]+uint64(i)))
-		work.Go(func() { loop(churning, random) })
+		work.Go(func() { loop(ctx, random) })
 	}
-	clients, stopClients := context.WithCancel(ctx)
-	defer stopClients()
-	list, err := r.clients(ctx)
-	if err != nil {
-		stop()
-		work.Wait()
-		return err
+	var clients sync.WaitGroup
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	for _, c := range list {
+		clients.Go(func() { c.run(asking) })
 	}
-	asked := make(chan struct{})
-	go func() {
-		defer close(asked)
-		runAll(clients, list)
-	}()
 	work.Wait()
-	stopClients()
-	<-asked
+	stop()
+	clients.Wait()
 	return r.remove(ctx)
 }
 
@@ -126,11 +123,12 @@ func (r *round) clients(ctx context.Context) ([]*client, error) {
 		onNode := net.JoinHostPort(r.node.Address().String(), strconv.Itoa(int(service.Spec.Ports[0].NodePort)))
 		for _, keepAlive := range []bool{false, true} {
 			all = append(all,
-				newClient("cluster IP", virtual, r.node.Node, keepAlive, r.log),
-				newClient("node port", onNode, r.cluster.Plane(), keepAlive, r.log))
+				newClient("cluster IP", "http://"+virtual, r.node.Node, keepAlive),
+				newClient("node port", "http://"+onNode, r.cluster.Plane(), keepAlive))
 		}
 	}
 	for _, c := range all {
+		c.log = r.log
 		err := testnode.Eventually(ctx, stepLimit, c.url+" answers", func(ctx context.Context) error {
 			_, err := get(ctx, c.http, c.url)
 			return err
@@ -160,7 +158,27 @@ func (r *round) remove(ctx context.Context) error {
 	})
 }
 
-// pause waits, and reports whether the churn goes on.
+// goesOn waits for the next step, and reports whether there is one. With enough steps there
+// is none after the end of the churn.
+func (r *round) goesOn(ctx context.Context, enough bool, d time.Duration) bool {
+	if enough && time.Now().Add(d).After(r.until) {
+		return false
+	}
+	return pause(ctx, d)
+}
+
+// step does one thing, of which an error is told, and reports whether it worked.
+func (r *round) step(ctx context.Context, do func(context.Context) error) bool {
+	limited, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	err := do(limited)
+	if err != nil && ctx.Err() == nil {
+		r.log.fail(err)
+	}
+	return err == nil
+}
+
+// pause waits, and reports whether ctx goes on.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -213,18 +213,9 @@ func (s *soak) quiet(ctx context.Context) error {
 	if base := s.baseline(); base != nil {
 		settled = func(c Counts) bool { return len(c.Exceeds(base)) == 0 }
 	}
-	var counts Counts
-	for began := time.Now(); ; {
-		var err error
-		if counts, err = s.meter.count(ctx); err != nil {
-			return err
-		}
-		if settled(counts) || time.Since(began) > settleLimit {
-			break
-		}
-		if !pause(ctx, settlePeriod) {
-			return ctx.Err()
-		}
+	counts, err := s.settle(ctx, settled)
+	if err != nil {
+		return err
 	}
 	if err := s.meter.heaps(ctx, counts); err != nil {
 		return err
@@ -233,6 +224,21 @@ func (s *soak) quiet(ctx context.Context) error {
 		return err
 	}
 	return s.explain(ctx, counts)
+}
+
+// settle waits until the node has settled, or has had the time to, and returns what it has.
+func (s *soak) settle(ctx context.Context, settled func(Counts) bool) (Counts, error) {
+	limited, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	for {
+		counts, err := s.meter.count(ctx)
+		if err == nil && settled(counts) {
+			return counts, nil
+		}
+		if !pause(limited, settlePeriod) {
+			return counts, errors.Join(err, ctx.Err())
+		}
+	}
 }
 
 // explain keeps the stacks of all goroutines of a quiet point: beside those of another

@@ -22,7 +22,7 @@ func readerName(i int) string { return fmt.Sprintf("reader-%d", i) }
 // see it in all volumes.
 func (r *round) changeSettings(ctx context.Context, random *rand.Rand) {
 	client := &http.Client{Timeout: requestLimit, Transport: &http.Transport{DialContext: patiently(r.node.Node), DisableKeepAlives: true}}
-	for version := 1; pause(ctx, between(random, settingsPause)); version++ {
+	for version := 1; r.goesOn(ctx, version > 1, between(random, settingsPause)); version++ {
 		r.step(ctx, func(ctx context.Context) error {
 			r.log.did(SettingsChanged)
 			if err := r.setSettings(ctx, version); err != nil {

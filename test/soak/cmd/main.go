@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
+	"github.com/nodekit-go/nodekit/test/conformance"
 	"github.com/nodekit-go/nodekit/test/soak"
 )
 
@@ -82,6 +83,8 @@ func parse(args []string, complaints io.Writer) (*options, error) {
 		return nil, fmt.Errorf("-backend %q: must be nftables or iptables", o.config.Backend)
 	case o.output != "table" && o.output != "json":
 		return nil, fmt.Errorf("-o %q: must be table or json", o.output)
+	case o.record && o.kit().Foreign():
+		return nil, errors.New("-record: nothing is recorded of somebody else's runtime")
 	case o.config.For < time.Minute:
 		return nil, fmt.Errorf("-for %s: must be a minute at least", o.config.For)
 	}
@@ -91,11 +94,18 @@ func parse(args []string, complaints io.Writer) (*options, error) {
 	return o, nil
 }
 
-// name is the kit in file names, as test/conformance calls it.
-func (o *options) name() string {
+// kit is what runs, as test/conformance calls it.
+func (o *options) kit() conformance.Kit {
 	c := &o.config
-	file := func(part string) string { return strings.Trim(strings.ReplaceAll(part, "/", "-"), "-") }
-	return fmt.Sprintf("kubelet-%s_proxy-%s-%s_%s", file(c.Kubelet.String()), file(c.Proxy.String()), c.Backend, file(string(c.Runtime)))
+	return conformance.Kit{
+		Kubelet: conformance.Whose(c.Kubelet.String()), Proxy: conformance.Whose(c.Proxy.String()),
+		Backend: c.Backend, Runtime: string(c.Runtime),
+	}
+}
+
+// name is the kit in file names.
+func (o *options) name() string {
+	return strings.ReplaceAll(o.kit().Name(conformance.Set{Part: conformance.Network}), "/", "-")
 }
 
 // run runs the soak and prints its outcome. It reports whether all facts hold.

@@ -31,11 +31,11 @@ func TestParse(t *testing.T) {
 			name: "everything said",
 			args: []string{
 				"-for", "10m", "-kubelet", "/bin/k", "-proxy", "stock", "-backend", "iptables",
-				"-runtime", "/run/crio/crio.sock", "-seed", "7", "-o", "json", "-record",
+				"-runtime", "/run/crio/crio.sock", "-seed", "7", "-o", "json",
 			},
-			want: options{output: "json", record: true, config: soak.Config{
+			want: options{output: "json", config: soak.Config{
 				For: 10 * time.Minute, Kubelet: "/bin/k", Proxy: cluster.Stock, Backend: "iptables", Runtime: "/run/crio/crio.sock",
-				Seed: 7, Dir: "_out/soak/kubelet-bin-k_proxy-stock-iptables_run-crio-crio.sock",
+				Seed: 7, Dir: "_out/soak/kubelet--bin-k_proxy-stock-iptables_socket-run-crio-crio.sock",
 			}},
 		},
 		{name: "a kubelet that there is not", args: []string{"-kubelet", "theirs"}, wantErr: "-kubelet"},
@@ -44,6 +44,13 @@ func TestParse(t *testing.T) {
 		{name: "a backend that there is not", args: []string{"-backend", "ipvs"}, wantErr: "-backend"},
 		{name: "a runtime that there is not", args: []string{"-runtime", "docker"}, wantErr: "-runtime"},
 		{name: "a format that there is not", args: []string{"-o", "yaml"}, wantErr: "-o"},
+		{name: "to record", args: []string{"-record", "-runtime", "containerd2", "-backend", "iptables", "-proxy", "stock"}, want: options{
+			output: "table", record: true, config: soak.Config{
+				For: 2 * time.Hour, Kubelet: cluster.Ours, Proxy: cluster.Stock, Backend: "iptables", Runtime: cluster.Containerd2,
+				Seed: 1, Dir: "_out/soak/kubelet-ours_proxy-stock-iptables_containerd2",
+			},
+		}},
+		{name: "to record somebody else's runtime", args: []string{"-record", "-runtime", "/run/crio/crio.sock"}, wantErr: "-record"},
 		{name: "too short", args: []string{"-for", "1s"}, wantErr: "a minute"},
 		{name: "an argument", args: []string{"now"}, wantErr: `"now"`},
 	}
