@@ -195,7 +195,7 @@ func (a *agent) runs(uid types.UID) bool {
 // admit asks about new pods: first about those that run, then about the others in the
 // order of the set, so that the same of them start each time when there is no room
 // for all. Those of an earlier set that never started give back what they held. The
-// answers come again when the pods' workers ask.
+// answers come again when the pods' workers ask. A pod that has ended holds nothing.
 func (a *agent) admit(ctx context.Context, pods []*corev1.Pod) {
 	a.releaseIf(func(uid types.UID) bool {
 		s, known := a.pool.State(uid)
@@ -203,7 +203,8 @@ func (a *agent) admit(ctx context.Context, pods []*corev1.Pod) {
 	})
 	for _, running := range []bool{true, false} {
 		for _, pod := range pods {
-			if a.runs(pod.UID) == running {
+			s, _ := a.pool.State(pod.UID)
+			if a.runs(pod.UID) == running && !s.Done() {
 				a.admissions.ask(ctx, pod, running)
 			}
 		}

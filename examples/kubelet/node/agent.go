@@ -297,17 +297,18 @@ func (a *agent) endedBefore() []*corev1.Pod {
 	return ended
 }
 
-// retained returns the UIDs of the set without the changed pods whose old version
+// retained returns the UIDs of the set without the changed manifests whose old version
 // has finished, and without those that have to start anew: to the pool these vanish and
 // are put back. The former matters to manifests that state their UID; others get a new
-// one with a change.
+// one with a change. A pod of the API server that has finished never starts again: a
+// version of it that comes late, from before its end was told, is no other pod.
 func (a *agent) retained(changed []*corev1.Pod, anew []types.UID) iter.Seq[types.UID] {
 	finished := map[types.UID]bool{}
 	for _, uid := range anew {
 		finished[uid] = true
 	}
 	for _, pod := range changed {
-		if s, ok := a.pool.State(pod.UID); ok && s.Done() {
+		if s, ok := a.pool.State(pod.UID); ok && s.Done() && ofManifest(pod) {
 			finished[pod.UID] = true
 		}
 	}

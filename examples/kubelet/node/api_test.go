@@ -80,6 +80,14 @@ func (s *apiServer) putLocked(pod *corev1.Pod) {
 	s.tellLocked(watch.Event{Type: kind, Object: pod.DeepCopy()})
 }
 
+// tellLate sends a version of a pod to those who watch that is older than the server's.
+func (s *apiServer) tellLate(pod *corev1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	s.tellLocked(watch.Event{Type: watch.Modified, Object: pod.DeepCopy()})
+}
+
 // vanish removes a pod at once.
 func (s *apiServer) vanish(uid types.UID) {
 	s.mu.Lock()

@@ -181,3 +181,38 @@ func TestAPIShowsTheConfigurationWithoutSecrets(t *testing.T) {
 		}
 	})
 }
+
+// TestLateVersionOfAFinishedPodStartsNothing: what an API server shows may be older than
+// the end that the node has told it of.
+func TestLateVersionOfAFinishedPodStartsNothing(t *testing.T) {
+	for _, policy := range []corev1.RestartPolicy{corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
+		t.Run(string(policy), func(t *testing.T) {
+			onMachine(t, func(m *machine) {
+				t := m.t
+				m.SetLives("app", runtimetest.Life{Exit: &runtimetest.Exit{After: 10 * time.Second}})
+				api := newAPIServer()
+				pod := apiPod("job")
+				pod.Spec.RestartPolicy = policy
+				api.bind(pod)
+				m.start(t, api.inCluster)
+				pass(30 * time.Second)
+				if got := api.phase(pod.UID); got != corev1.PodSucceeded {
+					t.Fatalf("the pod is %q, want it succeeded", got)
+				}
+				m.ForgetCalls()
+				late := pod.DeepCopy()
+				late.Labels = map[string]string{"changed": "before the end"}
+				api.tellLate(late)
+				pass(30 * time.Second)
+				for _, call := range []string{"RunPodSandbox", "CreateContainer", "StartContainer", "RemoveContainer"} {
+					if got := len(m.Calls(call)); got != 0 {
+						t.Errorf("%d calls %s after the pod had ended, want none", got, call)
+					}
+				}
+				if got := api.phase(pod.UID); got != corev1.PodSucceeded {
+					t.Errorf("the pod is %q, want it succeeded still", got)
+				}
+			})
+		})
+	}
+}
