@@ -150,14 +150,15 @@ func (p *probing) ended(states map[string]runtimeapi.ContainerState) []string {
 
 // discover begins to probe a pod's containers that run according to the runtime, and
 // of which the pod's status does not tell yet: its worker may be pulling the image of
-// another one. The status has the address of the pod.
+// another one. The status has the address of the pod. A container with a postStart hook
+// is left to its status, which shows it running when the hook has returned.
 func (p *probing) discover(pod *corev1.Pod, status *corev1.PodStatus, seen *runtime.Pod) {
 	if p == nil || seen == nil || !wantsProbes(&pod.Spec) {
 		return
 	}
 	statuses := probedStatuses(status)
 	for _, c := range seen.Containers {
-		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || p.knows(c.GetId()) {
+		if c.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || p.knows(c.GetId()) || hasPostStart(&pod.Spec, c.GetMetadata().GetName()) {
 			continue
 		}
 		at := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool {
@@ -185,6 +186,18 @@ func wantsProbes(spec *corev1.PodSpec) bool {
 		for i := range list { // a Container is too large to be copied each second
 			if c := &list[i]; c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil {
 				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasPostStart reports whether a container has a postStart hook.
+func hasPostStart(spec *corev1.PodSpec, name string) bool {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			if c := &list[i]; c.Name == name {
+				return c.Lifecycle != nil && c.Lifecycle.PostStart != nil
 			}
 		}
 	}

@@ -121,6 +121,38 @@ func TestFailedProbesRestartOnce(t *testing.T) {
 	}
 }
 
+// TestPostStartHookComesBeforeProbes: a container is not asked, and so not killed, before
+// its hook has returned, however long that takes.
+func TestPostStartHookComesBeforeProbes(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		m.commands.set(func(e runtimetest.Exec) runtimetest.ExecResult {
+			if e.Cmd[0] == "hook" {
+				return runtimetest.ExecResult{After: time.Minute}
+			}
+			return failing("liveness")(e)
+		})
+		pod := newPod("slow")
+		c := &pod.Spec.Containers[0]
+		c.Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"hook"}}}}
+		c.LivenessProbe, c.ReadinessProbe = runs("liveness"), runs("readiness")
+		m.manifests.write(pod)
+		k := m.start(t)
+		pass(50 * time.Second)
+		if hooks, asked := len(m.ran("hook")), len(m.ran("liveness"))+len(m.ran("readiness")); hooks != 1 || asked != 0 {
+			t.Errorf("while the hook runs: %d hooks and %d probes, want 1 and 0", hooks, asked)
+		}
+		m.commands.set(nil)
+		pass(30 * time.Second)
+		if got := k.app("slow"); got.RestartCount != 0 || !got.Ready {
+			t.Errorf("after the hook the container is %+v, want ready, and not restarted", got)
+		}
+		if len(m.ran("liveness")) == 0 {
+			t.Error("after the hook nobody asks whether the container is alive")
+		}
+	})
+}
+
 // TestStartupProbeGatesTheOthers: until it has succeeded nothing else is asked.
 func TestStartupProbeGatesTheOthers(t *testing.T) {
 	onMachine(t, func(m *machine) {
