@@ -174,7 +174,7 @@ type ServicePort struct {
 	// HealthCheckNodePort is 0 when the Service has none.
 	HealthCheckNodePort uint16
 	// Balance is how to choose among endpoints, for a Backend that can do it in several
-	// ways. The others draw one at random.
+	// ways. The others draw one at random, and report that.
 	Balance Balance
 }
 

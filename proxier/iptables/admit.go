@@ -34,6 +34,9 @@ func (b *Backend) admit(p *proxier.ServicePort) (*proxier.ServicePort, bool) {
 	case !safe(k.PortName):
 		return refuse("Key.PortName", fmt.Sprintf("%q has characters that the API does not admit", k.PortName))
 	}
+	if p.Balance != (proxier.Balance{}) {
+		b.report(Problem{p.Key, "Balance", fmt.Sprintf("%s is for IPVS: one of the endpoints is drawn at random", p.Balance)})
+	}
 	if b.fits(p) {
 		return p, true
 	}

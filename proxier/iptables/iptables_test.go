@@ -248,18 +248,19 @@ func TestForeignAddressesAreLeftOut(t *testing.T) {
 	c := newCommands()
 	var problems []string
 	be := newFake(t, c, Config{Problem: func(p Problem) { problems = append(problems, p.Field) }})
+	spread := with(servicePort("spread", "10.96.0.32", "10.244.1.6:8080"), func(p *proxier.ServicePort) { p.Balance.LocalWeight = 3 })
 	mixed := with(servicePort("mixed", "10.96.0.30", "10.244.1.7:8080"), func(p *proxier.ServicePort) {
 		p.Frontends = append(p.Frontends, vip(proxier.ExternalIP, "2001:db8::30"), vip(proxier.LoadBalancer, "192.0.2.31"))
 		p.SourceRanges = []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("2001:db8:1::/48")}
 		p.Cluster = append(p.Cluster, endpointsAt("[fd00::7]:8080")...)
 	})
-	mustReset(t, be, mixed, servicePort("plain", "10.96.0.31", "10.244.1.8:8080"))
+	mustReset(t, be, mixed, spread, servicePort("plain", "10.96.0.31", "10.244.1.8:8080"))
 	mustApply(t, be, update(servicePort("plain", "10.96.0.31", "10.244.1.9:8080")))
-	if diff := cmp.Diff([]string{"Frontends", "Cluster", "SourceRanges"}, problems); diff != "" {
+	if diff := cmp.Diff([]string{"Frontends", "Cluster", "SourceRanges", "Balance"}, problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	saved := strings.Join(c.rulesOf("iptables-nft"), "\n")
-	for _, want := range []string{"-d 192.0.2.31/32", "-s 198.51.100.0/24", "--to-destination 10.244.1.9:8080"} {
+	for _, want := range []string{"-d 192.0.2.31/32", "-s 198.51.100.0/24", "--to-destination 10.244.1.6:8080", "--to-destination 10.244.1.9:8080"} {
 		if !strings.Contains(saved, want) {
 			t.Errorf("no rule has %q", want)
 		}

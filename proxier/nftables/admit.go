@@ -18,6 +18,9 @@ func admit(port *proxier.ServicePort, nodeAddrs []netip.Addr, report func(Proble
 	a.endpoints("Cluster", port.Cluster, func(p *proxier.ServicePort) *[]proxier.Endpoint { return &p.Cluster })
 	a.endpoints("Local", port.Local, func(p *proxier.ServicePort) *[]proxier.Endpoint { return &p.Local })
 	a.sourceRanges(nodeAddrs)
+	if b := port.Balance; b != (proxier.Balance{}) {
+		a.problem("Balance", "%s is for IPVS: one of the endpoints is drawn at random", b)
+	}
 	return a.out
 }
 

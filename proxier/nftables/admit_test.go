@@ -22,6 +22,12 @@ func TestAdmit(t *testing.T) {
 	}{
 		{name: "nothing wrong", in: web(both4...), want: web(both4...)},
 		{
+			name:     "a way to spread connections",
+			in:       web(func(p *proxier.ServicePort) { p.Balance.Scheduler = "lc" }),
+			want:     web(func(p *proxier.ServicePort) { p.Balance.Scheduler = "lc" }),
+			problems: []string{"Balance"},
+		},
+		{
 			name:     "frontend of the other family",
 			in:       web(at(proxier.ExternalIP, "2001:db8::1", 80)),
 			want:     web(),
