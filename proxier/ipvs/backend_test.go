@@ -150,7 +150,7 @@ func TestWhoDrains(t *testing.T) {
 	}{
 		{"TCP", proxier.TCP, "", "rr 10.244.1.21:8080=0 10.244.1.22:8080=1"},
 		{"SCTP", proxier.SCTP, "", "rr 10.244.1.21:8080=0 10.244.1.22:8080=1"},
-		{"UDP, which nobody ends", proxier.UDP, "", "rr 10.244.1.22:8080=1"},
+		{"UDP, for answers on their way", proxier.UDP, "", "rr 10.244.1.21:8080=0 10.244.1.22:8080=1"},
 		{"a scheduler that insists", proxier.TCP, "dh", "dh 10.244.1.22:8080=1"},
 		{"a scheduler that hashes", proxier.TCP, "sh", "sh 10.244.1.21:8080=0 10.244.1.22:8080=1"},
 	} {
@@ -376,18 +376,6 @@ func TestPolicyLocalHasAShortcut(t *testing.T) {
 	if n := len(k.rules.elements); n != 0 {
 		t.Errorf("%d elements are left", n)
 	}
-}
-
-// The virtual server of a mark is of any protocol; flows of UDP leave a gone endpoint there, too.
-func TestDatagramsOfAShortcutMove(t *testing.T) {
-	k := newFakeKernel(t)
-	b := k.backend(Config{})
-	dns := func(addrs ...string) *proxier.ServicePort {
-		return portOf4("dns", proxier.UDP, at(proxier.ExternalIP, "192.0.2.1", 53), to(addrs...), func(p *proxier.ServicePort) { p.ExternalLocal = true })
-	}
-	reset(t, b, dns("10.244.2.1:53", "10.244.2.2:53"))
-	apply(t, b, dns("10.244.2.2:53"))
-	want(t, "virtual servers", k.lines(), []string{"UDP 192.0.2.1:53 rr", "mark 0x4e4b0001 IPv4 rr 10.244.2.2:53=1"})
 }
 
 func TestFailureOfOneDoesNotKeepOthers(t *testing.T) {

@@ -9,9 +9,9 @@
 //	err = backend.Apply(ctx, proxier.Delta{Update: changed, Remove: gone})
 //
 // It is for those who need the schedulers of IPVS; proxier/nftables serves all others
-// with less. A removed endpoint of TCP or SCTP gets weight 0 and keeps its connections
-// until they are over, for Config.DrainTimeout at most: Watch, which is to run beside,
-// removes it then, and notices what others change.
+// with less. A removed endpoint gets weight 0: one of TCP or SCTP keeps its connections
+// until they are over, for Config.DrainTimeout at most, one of UDP its flows for a second.
+// Watch, which is to run beside, removes it then, and notices what others change.
 //
 // It is not for virtual servers of one's own: those at addresses of kube-ipvs0, and
 // those that it remembers to have made, are the Backend's, and all of the table is.

@@ -14,6 +14,8 @@ type fleet map[serverKey]*held
 type held struct {
 	settings
 	targets map[netip.AddrPort]heldTarget
+	// datagrams says that connections are flows of UDP.
+	datagrams bool
 }
 
 type heldTarget struct {
@@ -50,7 +52,11 @@ func (f fleet) plan(k serverKey, want *virtual) []op {
 			ops = append(ops, op{kind: setTarget, server: k, target: t})
 		}
 	}
-	return append(ops, have.leave(k, want)...)
+	ops = append(ops, have.leave(k, want)...)
+	for i := range ops {
+		ops[i].datagrams = want.datagrams
+	}
+	return ops
 }
 
 // leave returns what takes away the targets that want does not have, sorted.
@@ -78,7 +84,7 @@ func (f fleet) done(o op, now time.Time) {
 	}
 	switch o.kind {
 	case addServer, setServer:
-		h.settings = o.settings
+		h.settings, h.datagrams = o.settings, o.datagrams
 	case deleteServer:
 		delete(f, o.server)
 	case addTarget, setTarget:
@@ -86,7 +92,7 @@ func (f fleet) done(o op, now time.Time) {
 		if t.weight == 0 {
 			t.since = now
 		}
-		h.targets[o.target.at] = t
+		h.targets[o.target.at], h.datagrams = t, o.datagrams
 	case deleteTarget:
 		delete(h.targets, o.target.at)
 	}
@@ -107,17 +113,24 @@ func (f fleet) draining() []serverKey {
 	return out
 }
 
-// drained returns what removes the targets of k that have no connections any more, or
-// whose time is over.
-func (f fleet) drained(k serverKey, found []foundTarget, over time.Time) []op {
+// answerTime is how long a removed endpoint of UDP may still answer what it has been asked. Its
+// flows are nobody's to end, and go elsewhere afterwards.
+const answerTime = time.Second
+
+// drained returns what removes the targets of k that have no connections any more, or have
+// had them for limit.
+func (f fleet) drained(k serverKey, found []foundTarget, limit time.Duration, now time.Time) []op {
 	h := f[k]
 	if h == nil {
 		return nil
 	}
+	if h.datagrams {
+		limit = min(limit, answerTime)
+	}
 	var ops []op
 	for _, t := range found {
 		mine, known := h.targets[t.at]
-		if known && !mine.since.IsZero() && (t.connections == 0 || !mine.since.After(over)) {
+		if known && !mine.since.IsZero() && (t.connections == 0 || now.Sub(mine.since) >= limit) {
 			ops = append(ops, op{kind: deleteTarget, server: k, target: target{at: t.at}})
 		}
 	}

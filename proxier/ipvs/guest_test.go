@@ -39,6 +39,7 @@ const patience = 2 * time.Minute
 //	client 10.1.0.2 ── node ── 10.2.0.2, 10.2.1.2, 10.2.2.2
 type site struct {
 	node, client *netnstest.NS
+	pods         [3]*netnstest.NS
 	rules        *fakeRules
 }
 
@@ -59,6 +60,7 @@ func newSite(t *testing.T) *site {
 			netnstest.End{NS: pod, Name: "eth0", Addrs: []string{fmt.Sprintf("10.2.%d.2/24", i)}})
 		pod.IP(t, "route", "add", "default", "via", fmt.Sprintf("10.2.%d.1", i))
 		answerAt(t, pod, podAddr(i))
+		s.pods[i] = pod
 	}
 	return s
 }
@@ -152,8 +154,11 @@ func (s *site) connect(t *testing.T, to string) (*talk, error) {
 }
 
 // works returns why the connection does not answer any more, nil if it does.
-func (c *talk) works() error {
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+func (c *talk) works() error { return c.answers(patience) }
+
+// answers is works for an answer that is waited for no longer than limit.
+func (c *talk) answers(limit time.Duration) error {
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(c, "ping\n"); err != nil {

@@ -98,6 +98,7 @@ func TestInGuestDatagramsLeaveAGoneEndpoint(t *testing.T) {
 	s := newSite(t)
 	b := s.backend(t, Config{})
 	reset(t, b, service(proxier.UDP, proxier.Balance{}, 0))
+	watch(t, b)
 	c, err := s.client.Dial("udp", vip+":80", patience)
 	if err != nil {
 		t.Fatal(err)

@@ -228,6 +228,7 @@ func (b *Backend) adoptLocked(ctx context.Context, c *changes, found survey) (op
 			return nil, nil, err
 		}
 		now.adopt(server, targets, b.state.fleet[server.key], time.Now())
+		now[server.key].datagrams = want.datagrams
 		last = append(last, idle(server.key, want, targets)...)
 	}
 	for _, k := range c.keys() {

@@ -62,8 +62,8 @@ type virtual struct {
 	datagrams bool
 }
 
-// drains reports whether a removed endpoint keeps its connections.
-func (v *virtual) drains() bool { return !v.datagrams && drains(v.scheduler) }
+// drains reports whether a removed endpoint keeps its connections for a while.
+func (v *virtual) drains() bool { return drains(v.scheduler) }
 
 func (v *virtual) equal(o *virtual) bool {
 	if v == nil || o == nil {
@@ -116,6 +116,8 @@ type op struct {
 	server serverKey
 	settings
 	target target
+	// datagrams is that of the virtual server. The kernel is not told.
+	datagrams bool
 }
 
 // String says what is tried on what.

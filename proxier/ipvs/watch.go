@@ -95,7 +95,7 @@ func (b *Backend) drain(ctx context.Context) (left bool, err error) {
 	if !b.inForce {
 		return false, nil // the next Reset takes along what drains
 	}
-	over := time.Now().Add(-max(b.cfg.DrainTimeout, 0))
+	now := time.Now()
 	var ops []op
 	for _, k := range b.state.fleet.draining() {
 		found, err := b.kernel.ipvs.targets(ctx, k)
@@ -105,7 +105,7 @@ func (b *Backend) drain(ctx context.Context) (left bool, err error) {
 		if err != nil {
 			return true, b.brokenLocked(err)
 		}
-		ops = append(ops, b.state.fleet.drained(k, found, over)...)
+		ops = append(ops, b.state.fleet.drained(k, found, max(b.cfg.DrainTimeout, 0), now)...)
 	}
 	if err := errors.Join(b.executeLocked(ctx, ops)); err != nil {
 		return true, b.brokenLocked(err)

@@ -74,6 +74,47 @@ func TestWatchRemovesWhatHasDrained(t *testing.T) {
 	})
 }
 
+// Nobody ends a flow of UDP: its endpoint stays for as long as answers may be on their way, at a
+// virtual server of an address and at one of a mark, which is of any protocol.
+func TestDatagramsLeaveAnEndpointSoon(t *testing.T) {
+	dns := func(addrs ...string) *proxier.ServicePort {
+		return portOf4("dns", proxier.UDP, at(proxier.ClusterIP, "10.96.0.53", 53), at(proxier.ExternalIP, "192.0.2.1", 53),
+			to(addrs...), func(p *proxier.ServicePort) { p.ExternalLocal = true })
+	}
+	lines := func(targets string) []string {
+		return []string{"UDP 10.96.0.53:53 rr" + targets, "UDP 192.0.2.1:53 rr", "mark 0x4e4b0001 IPv4 rr" + targets}
+	}
+	for _, tt := range []struct {
+		name string
+		gone func(b *Backend)
+	}{
+		{"by Apply", func(b *Backend) { apply(t, b, dns("10.244.2.2:53")) }},
+		{"by Reset", func(b *Backend) { reset(t, b, dns("10.244.2.2:53")) }},
+		{"by an earlier process", func(b *Backend) {
+			apply(t, b, dns("10.244.2.2:53"))
+			_ = b.Close()
+			reset(t, b, dns("10.244.2.2:53"))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			watching(t, func(k *fakeKernel, b *Backend, drifted *int) {
+				reset(t, b, dns("10.244.2.1:53", "10.244.2.2:53"))
+				meanwhile(b, func() {
+					k.connections(keyOf(proxier.UDP, "10.96.0.53:53"), "10.244.2.1:53", 7)
+					k.connections(serverKey{family: proxier.IPv4, mark: 0x4e4b0001}, "10.244.2.1:53", 7)
+				})
+				tt.gone(b)
+				want(t, "at first", seen(b, k), lines(" 10.244.2.1:53=0 10.244.2.2:53=1"))
+				pass(answerTime + minDrainPause)
+				want(t, "soon", seen(b, k), lines(" 10.244.2.2:53=1"))
+				if *drifted != 0 {
+					t.Errorf("Watch tells %d times that somebody changed something", *drifted)
+				}
+			})
+		})
+	}
+}
+
 func TestWatchNoticesWhatOthersChange(t *testing.T) {
 	vs := keyOf(proxier.TCP, "10.96.0.110:80")
 	for _, tt := range []struct {
