@@ -1,16 +1,6 @@
 package proxiertest
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
-	"os"
-	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
-
 	"github.com/nodekit-go/nodekit/internal/netnstest"
 	"github.com/nodekit-go/nodekit/proxier"
 )
@@ -18,80 +8,8 @@ import (
 // protocols are those of a World's Services. Many kernels lack SCTP.
 func protocols() []proxier.Protocol {
 	all := []proxier.Protocol{proxier.TCP, proxier.UDP}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_SCTP)
-	if err != nil {
-		return all
+	if netnstest.HasSCTP() {
+		all = append(all, proxier.SCTP)
 	}
-	_ = unix.Close(fd)
-	return append(all, proxier.SCTP)
-}
-
-// sctpSocket opens a socket of SCTP inside ns; the net package then takes it for one
-// of TCP, which has the same calls.
-func sctpSocket(ns *netnstest.NS, addr netip.AddrPort, use func(fd int, to unix.Sockaddr) error) (*os.File, error) {
-	family, to := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()})
-	if addr.Addr().Is4() {
-		family, to = unix.AF_INET, &unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}
-	}
-	var f *os.File
-	err := ns.Do(func() error {
-		fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_SCTP)
-		if err != nil {
-			return err
-		}
-		f = os.NewFile(uintptr(fd), "sctp "+addr.String())
-		return use(fd, to)
-	})
-	if err != nil && f != nil {
-		_ = f.Close()
-	}
-	return f, err
-}
-
-// listenSCTP listens at an address of ns.
-func listenSCTP(tb testing.TB, ns *netnstest.NS, addr netip.AddrPort) net.Listener {
-	tb.Helper()
-	f, err := sctpSocket(ns, addr, func(fd int, to unix.Sockaddr) error {
-		if err := unix.Bind(fd, to); err != nil {
-			return err
-		}
-		return unix.Listen(fd, 1024) // who does not fit in is refused
-	})
-	if err != nil {
-		tb.Fatalf("listen at %s by SCTP: %v", addr, err)
-	}
-	defer f.Close()
-	l, err := net.FileListener(f)
-	if err != nil {
-		tb.Fatalf("listen at %s by SCTP: %v", addr, err)
-	}
-	return l
-}
-
-// dialSCTP connects from a port of ns. SCTP mostly passes over the ICMP error that a
-// refusal is, so it times out on one.
-func dialSCTP(ns *netnstest.NS, port int, addr netip.AddrPort, limit time.Duration) (net.Conn, error) {
-	f, err := sctpSocket(ns, addr, func(fd int, to unix.Sockaddr) error {
-		from := unix.Sockaddr(&unix.SockaddrInet6{Port: port})
-		if addr.Addr().Is4() {
-			from = &unix.SockaddrInet4{Port: port}
-		}
-		if err := unix.Bind(fd, from); err != nil {
-			return err
-		}
-		wait := unix.NsecToTimeval(limit.Nanoseconds())
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &wait); err != nil {
-			return err
-		}
-		err := unix.Connect(fd, to)
-		if errors.Is(err, unix.EINPROGRESS) {
-			return os.ErrDeadlineExceeded
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s by SCTP: %w", addr, err)
-	}
-	defer f.Close()
-	return net.FileConn(f)
+	return all
 }

@@ -129,7 +129,11 @@ func serve(tb testing.TB, ns *netnstest.NS, addr string) {
 	}
 	listeners := []net.Listener{l}
 	if slices.Contains(protocols(), proxier.SCTP) {
-		listeners = append(listeners, listenSCTP(tb, ns, netip.MustParseAddrPort(addr)))
+		s, err := ns.ListenSCTP(netip.MustParseAddrPort(addr))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		listeners = append(listeners, s)
 	}
 	var wg sync.WaitGroup
 	for _, l := range listeners {
@@ -209,7 +213,7 @@ func (w *World) exchange(a attempt, limit time.Duration) (string, error) {
 	ns := w.spaces[a.from]
 	switch a.protocol {
 	case proxier.SCTP:
-		c, err = dialSCTP(ns, w.clientPort(), a.to, limit)
+		c, err = ns.DialSCTP(w.clientPort(), a.to, limit)
 	case proxier.UDP:
 		c, err = w.dial(ns, &net.Dialer{LocalAddr: &net.UDPAddr{Port: w.clientPort()}}, "udp", a.to)
 	default:
