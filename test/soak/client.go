@@ -17,7 +17,7 @@ const (
 	requestPeriod = 250 * time.Millisecond
 	// requestLimit is how long a request may take, the connection to it included. An
 	// address whose endpoint is gone does not answer in this time either.
-	requestLimit = 20 * time.Second
+	requestLimit = time.Minute
 	// slow is what a request takes that is counted as slow, which is no failure.
 	slow = time.Second
 )

@@ -25,14 +25,14 @@ const (
 	KubeletFiledes    Measure = "file descriptors of the kubelet"
 	ProxyFiledes      Measure = "file descriptors of kube-proxy"
 
-	// The heaps are those after a collection, at quiet points only.
+	// KubeletHeap and ProxyHeap are those after a collection, at quiet points only.
 	KubeletHeap Measure = "live heap of the kubelet"
 	ProxyHeap   Measure = "live heap of kube-proxy"
-	// Anonymous memory, without the pages of the program's file.
+	// KubeletMemory and ProxyMemory are anonymous, without the pages of the program's file.
 	KubeletMemory Measure = "resident memory of the kubelet"
 	ProxyMemory   Measure = "resident memory of kube-proxy"
 
-	// The ids of processes, which change when a program ends.
+	// KubeletPID and ProxyPID are ids of processes, which change when a program ends.
 	KubeletPID Measure = "process of the kubelet"
 	ProxyPID   Measure = "process of kube-proxy"
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -161,21 +162,26 @@ func countFolders(dir string) (n int64, err error) {
 	return n, nil
 }
 
-func (m *meter) countRules(ctx context.Context, c Counts) (err error) {
+func (m *meter) countRules(ctx context.Context, c Counts) error {
+	rules, err := m.rules(ctx)
+	maps.Copy(c, rules)
+	return err
+}
+
+// rules counts what kube-proxy and others wrote into the kernel.
+func (m *meter) rules(ctx context.Context) (Counts, error) {
 	if m.backend == "iptables" {
 		saved, err := m.node.Command(ctx, "iptables-save").Output()
 		if err != nil {
-			return fmt.Errorf("save rules: %w", err)
+			return nil, fmt.Errorf("save rules: %w", err)
 		}
-		c[Chains], c[Rules] = countSaved(saved)
-		return nil
+		return countSaved(saved), nil
 	}
 	list, err := m.node.Command(ctx, "nft", "-j", "list", "ruleset").Output()
 	if err != nil {
-		return fmt.Errorf("list rules: %w", err)
+		return nil, fmt.Errorf("list rules: %w", err)
 	}
-	c[Chains], c[Rules], c[Elements], err = countRuleset(list)
-	return err
+	return countRuleset(list)
 }
 
 func (m *meter) countProcesses(ctx context.Context, c Counts) error {

@@ -10,45 +10,47 @@ import (
 )
 
 // countRuleset counts what "nft -j list ruleset" prints (libnftables-json(5)).
-func countRuleset(data []byte) (chains, rules, elements int64, err error) {
+func countRuleset(data []byte) (Counts, error) {
 	var ruleset struct {
 		Nftables []map[string]json.RawMessage `json:"nftables"`
 	}
 	if err := json.Unmarshal(data, &ruleset); err != nil {
-		return 0, 0, 0, fmt.Errorf("decode the list of nft: %w", err)
+		return nil, fmt.Errorf("decode the list of nft: %w", err)
 	}
+	c := Counts{Chains: 0, Rules: 0, Elements: 0}
 	for _, object := range ruleset.Nftables {
 		for kind, raw := range object {
 			switch kind {
 			case "chain":
-				chains++
+				c[Chains]++
 			case "rule":
-				rules++
+				c[Rules]++
 			case "set", "map":
 				var set struct {
 					Elem []json.RawMessage `json:"elem"`
 				}
 				if err := json.Unmarshal(raw, &set); err != nil {
-					return 0, 0, 0, fmt.Errorf("decode a %s of nft: %w", kind, err)
+					return nil, fmt.Errorf("decode a %s of nft: %w", kind, err)
 				}
-				elements += int64(len(set.Elem))
+				c[Elements] += int64(len(set.Elem))
 			}
 		}
 	}
-	return chains, rules, elements, nil
+	return c, nil
 }
 
 // countSaved counts what iptables-save(8) prints.
-func countSaved(data []byte) (chains, rules int64) {
+func countSaved(data []byte) Counts {
+	c := Counts{Chains: 0, Rules: 0}
 	for line := range bytes.Lines(data) {
 		switch {
 		case bytes.HasPrefix(line, []byte(":")):
-			chains++
+			c[Chains]++
 		case bytes.HasPrefix(line, []byte("-A ")):
-			rules++
+			c[Rules]++
 		}
 	}
-	return chains, rules
+	return c
 }
 
 // goroutinesIn reads how many goroutines a profile with debug=1 tells of (package

@@ -22,8 +22,8 @@ func (r *round) widen(ctx context.Context) error {
 	service := newService(name, name, corev1.ServiceTypeNodePort)
 	service.Spec.Selector = nil
 	grow := func(what string, do func() error) error {
-		before := Counts{}
-		if err := r.meter.countRules(ctx, before); err != nil {
+		before, err := r.meter.rules(ctx)
+		if err != nil {
 			return err
 		}
 		if err := do(); err != nil {
@@ -70,8 +70,8 @@ func newSlice(service string) *discoveryv1.EndpointSlice {
 // awaitRules waits until kube-proxy has written more than there was.
 func (r *round) awaitRules(ctx context.Context, before Counts) error {
 	return eventually(ctx, "kube-proxy has written the change", func(ctx context.Context) error {
-		now := Counts{}
-		if err := r.meter.countRules(ctx, now); err != nil {
+		now, err := r.meter.rules(ctx)
+		if err != nil {
 			return err
 		}
 		if sum(now) <= sum(before) {

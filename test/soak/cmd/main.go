@@ -76,22 +76,28 @@ func parse(args []string, complaints io.Writer) (*options, error) {
 	if o.config.Runtime, err = cluster.ParseRuntime(*runtime); err != nil {
 		return nil, fmt.Errorf("-runtime %w", err)
 	}
-	switch {
-	case f.NArg() > 0:
+	if f.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q; see -help", f.Arg(0))
-	case o.config.Backend != "nftables" && o.config.Backend != "iptables":
-		return nil, fmt.Errorf("-backend %q: must be nftables or iptables", o.config.Backend)
-	case o.output != "table" && o.output != "json":
-		return nil, fmt.Errorf("-o %q: must be table or json", o.output)
-	case o.record && o.kit().Foreign():
-		return nil, errors.New("-record: nothing is recorded of somebody else's runtime")
-	case o.config.For < time.Minute:
-		return nil, fmt.Errorf("-for %s: must be a minute at least", o.config.For)
 	}
 	if o.config.Dir == "" {
 		o.config.Dir = filepath.Join("_out", "soak", o.name())
 	}
-	return o, nil
+	return o, o.check()
+}
+
+// check returns an error that names the first flag whose value cannot be.
+func (o *options) check() error {
+	switch {
+	case o.config.Backend != "nftables" && o.config.Backend != "iptables":
+		return fmt.Errorf("-backend %q: must be nftables or iptables", o.config.Backend)
+	case o.output != "table" && o.output != "json":
+		return fmt.Errorf("-o %q: must be table or json", o.output)
+	case o.record && o.kit().Foreign():
+		return errors.New("-record: nothing is recorded of somebody else's runtime")
+	case o.config.For < time.Minute:
+		return fmt.Errorf("-for %s: must be a minute at least", o.config.For)
+	}
+	return nil
 }
 
 // kit is what runs, as test/conformance calls it.

@@ -22,6 +22,10 @@ import (
 	"time"
 )
 
+// patience is how long a client may take to send its request: longer than a machine stands
+// still that has too much to do.
+const patience = 5 * time.Minute
+
 // drainLimit is how long answers that are under way may take after SIGTERM.
 const drainLimit = 10 * time.Second
 
@@ -66,7 +70,7 @@ func serve(ctx context.Context, flap time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: handler(name, flap), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler(name, flap), ReadHeaderTimeout: patience}
 	drained := make(chan error, 1)
 	context.AfterFunc(ctx, func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
