@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,6 +172,27 @@ func TestLogOfTheConfiguration(t *testing.T) {
 				t.Error("the level loud was taken")
 			}
 		})
+	}
+}
+
+// TestConfigurationIsLogged: with what drop-ins say, and without what only the node knows.
+func TestConfigurationIsLogged(t *testing.T) {
+	var out bytes.Buffer
+	k := &kubeletconfig.KubeletConfiguration{
+		EventBurst:         101,
+		StaticPodURLHeader: map[string][]string{"Authorization": {"Bearer secret"}},
+	}
+	logConfiguration(slog.New(slog.NewTextHandler(&out, nil)), k)
+	for _, want := range []string{"Effective KubeletConfiguration", "kind: KubeletConfiguration", "eventBurst: 101", "<masked>"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "secret") {
+		t.Errorf("the log has the value of a header:\n%s", out.String())
+	}
+	if got := k.StaticPodURLHeader["Authorization"][0]; got != "Bearer secret" {
+		t.Errorf("the header has become %q", got)
 	}
 }
 

@@ -99,3 +99,20 @@ func printDefaults(out io.Writer) error {
 	_, err = out.Write(data)
 	return err
 }
+
+// logConfiguration tells the log what all files and flags come to, without the values of
+// headers, which may be passwords.
+func logConfiguration(log *slog.Logger, k *kubeletconfig.KubeletConfiguration) {
+	k = k.DeepCopy()
+	k.APIVersion, k.Kind = config.APIVersion, config.Kind
+	for name := range k.StaticPodURLHeader {
+		k.StaticPodURLHeader[name] = []string{"<masked>"}
+	}
+	data, err := yaml.Marshal(k)
+	if err != nil {
+		log.Warn("the configuration cannot be shown", "err", err)
+		return
+	}
+	// The words are those of the kubelet, for who looks for them.
+	log.Info("Effective KubeletConfiguration", "config", string(data))
+}

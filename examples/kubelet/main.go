@@ -88,6 +88,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	apiclient.LogTo(log)
+	logConfiguration(log, cfg)
 	o.warn(log, problems)
 	nc, err := o.node(cfg, log)
 	if err != nil {

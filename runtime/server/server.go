@@ -50,7 +50,7 @@ type Pages struct {
 	// Stats has /stats and what is below it, Metrics has /metrics and what is below it.
 	Stats, Metrics http.Handler
 	// Configuration returns what /configz shows as kubeletconfig: an object with its kind
-	// and version, and without secrets.
+	// and version.
 	Configuration func() any
 }
 

@@ -52,7 +52,7 @@ func (n *Node) newAPI(g *gate) (*server.Server, error) {
 		Pods:       apiPods{n},
 		Containers: server.Containers{Logs: late, Streams: late, Commands: late, Checkpoints: late, Running: late},
 		Health:     n.checks(),
-		Pages:      server.Pages{Stats: n.api.stats, Metrics: metrics, Configuration: func() any { return masked(k) }},
+		Pages:      server.Pages{Stats: n.api.stats, Metrics: metrics, Configuration: func() any { return shown(k) }},
 		Debug:      n.debugging(),
 		Limits:     server.Limits{StreamIdle: k.StreamingConnectionIdleTimeout.Duration},
 		Requests:   n.api.requests,
@@ -107,14 +107,11 @@ func profileBlocking(k *kubeletconfig.KubeletConfiguration) {
 	}
 }
 
-// masked is the configuration as /configz shows it: with its kind, and without the values of
-// headers, which may be passwords.
-func masked(k *kubeletconfig.KubeletConfiguration) *kubeletconfig.KubeletConfiguration {
+// shown is the configuration as /configz shows it: with its kind and, as of a stock
+// kubelet, all values. Who may see it may do so by a permission of its own.
+func shown(k *kubeletconfig.KubeletConfiguration) *kubeletconfig.KubeletConfiguration {
 	k = k.DeepCopy()
 	k.SetGroupVersionKind(kubeletconfig.SchemeGroupVersion.WithKind("KubeletConfiguration"))
-	for name := range k.StaticPodURLHeader {
-		k.StaticPodURLHeader[name] = []string{"<masked>"}
-	}
 	return k
 }
 
