@@ -10,7 +10,7 @@ import (
 
 // recipeVersion changes when the code that makes the images changes what is in them
 // although nothing that a recipe lists does.
-const recipeVersion = 3
+const recipeVersion = 4
 
 // recipe is everything that decides what is in an archive, a line each, except the
 // versions of Debian packages.

@@ -202,12 +202,12 @@ func makeSuites(ctx context.Context, w workshop) (map[string]func(*tar.Writer) e
 	if err != nil {
 		return nil, err
 	}
+	timer := entry{name: "usr/bin/nmeter", mode: 0o755, path: p.nmeter}
 	w.progress("packing the images")
 	return map[string]func(*tar.Writer) error{
-		"debian":  func(archive *tar.Writer) error { return addDebian(archive, p.root) },
-		"agnhost": files(agnhostFiles...),
-		"busybox": files(append(applets,
-			entry{name: binSh, mode: 0o755, path: p.shell}, entry{name: "usr/bin/nmeter", mode: 0o755, path: p.nmeter})...),
+		"debian":     func(archive *tar.Writer) error { return addDebian(archive, p.root) },
+		"agnhost":    files(append(agnhostFiles, timer)...),
+		"busybox":    files(append(applets, entry{name: binSh, mode: 0o755, path: p.shell}, timer)...),
 		"nginx":      files(nginxEntries()...),
 		"nnp":        files(entry{name: "usr/local/bin/nnp", mode: 0o6755, path: p.nnp}),
 		"kitten":     files(entry{name: "data.json", mode: 0o644, data: []byte(`{"image": "kitten.jpg"}`)}),
