@@ -16,8 +16,8 @@ type Page struct {
 	Known []Known
 	// Skips are the limits of hosts.
 	Skips []Skip
-	// Soak is the last long run under churn, nil when there was none.
-	Soak *Soak
+	// Soaks are long runs under churn.
+	Soaks []Soak
 }
 
 const pageHead = `# Conformance
@@ -55,7 +55,7 @@ func (p Page) Write(w io.Writer) error {
 	b.WriteString(pageHead)
 	writeSummary(&b, comparisons)
 	p.writeVersions(&b)
-	p.Soak.write(&b)
+	writeSoaks(&b, p.Soaks)
 	for _, c := range p.Chapters {
 		c.write(&b, slices.DeleteFunc(slices.Clone(comparisons), func(of Comparison) bool { return of.Set != c.Set.Name }))
 	}

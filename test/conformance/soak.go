@@ -2,71 +2,83 @@ package conformance
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
-	"time"
 )
 
-// Soak is the outcome of a long run of node programs under churn.
+// Soak is what the page tells of hours of a node's life under churn: a part of the report
+// that "make soak" writes.
 type Soak struct {
-	// Date is when it ended, and Duration how long the churn lasted, as Go writes it.
-	Date     time.Time `json:"date"`
-	Duration string    `json:"duration"`
-	// Versions name the programs and the kernel, as in a [Record].
+	// Kit, Versions and Date say what ran on which day, For how long the churn lasted.
+	Kit      string   `json:"kit"`
 	Versions []string `json:"versions"`
-	// Work is what was done.
-	Work []SoakWork `json:"work"`
-	// Checks are what had to hold at the end.
-	Checks []SoakCheck `json:"checks"`
+	Date     string   `json:"date"`
+	For      string   `json:"for"`
+	// Facts are what must hold.
+	Facts []SoakFact `json:"facts"`
+	// Work is how often something was done, by its name.
+	Work map[string]int `json:"work"`
+	// Requests are what clients got while Services were rolled out, by the client's name.
+	Requests map[string]SoakRequests `json:"requests"`
 }
 
-// SoakWork is how often something was done.
-type SoakWork struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+// SoakFact is something that must hold, and whether it did.
+type SoakFact struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
 }
 
-// SoakCheck is a measure that must not grow, or a count that must stay zero.
-type SoakCheck struct {
-	Name string `json:"name"`
-	// Begin, End and Limit are with their units.
-	Begin string `json:"begin"`
-	End   string `json:"end"`
-	Limit string `json:"limit"`
-	OK    bool   `json:"ok"`
+// SoakRequests counts a client's requests.
+type SoakRequests struct {
+	Sent   int `json:"sent"`
+	Failed int `json:"failed"`
 }
 
-// ParseSoak reads the JSON that a soak leaves.
-func ParseSoak(r io.Reader) (*Soak, error) {
+// ParseSoak reads the report of a soak.
+func ParseSoak(r io.Reader) (Soak, error) {
 	var s Soak
-	decoder := json.NewDecoder(r)
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&s); err != nil {
-		return nil, fmt.Errorf("read the soak's result: %w", err)
+	if err := json.NewDecoder(r).Decode(&s); err != nil {
+		return Soak{}, fmt.Errorf("read the report of a soak: %w", err)
 	}
-	if s.Date.IsZero() || len(s.Checks) == 0 {
-		return nil, fmt.Errorf("read the soak's result: it has no date or no checks")
+	if s.Kit == "" || len(s.Facts) == 0 {
+		return Soak{}, errors.New("read the report of a soak: it has no kit or no facts")
 	}
-	return &s, nil
+	return s, nil
 }
 
-func (s *Soak) write(b *strings.Builder) {
+// writeSoaks writes the chapter about them.
+func writeSoaks(b *strings.Builder, soaks []Soak) {
 	b.WriteString("\n## Soak\n")
-	if s == nil {
+	if len(soaks) == 0 {
 		b.WriteString("No soak is recorded.\n")
-		return
 	}
-	fmt.Fprintf(b, "%s of churn, ended %s (%s).\n\n| done | times |\n|---|---|\n", s.Duration, s.Date.UTC().Format("2006-01-02 15:04 UTC"), escape(strings.Join(s.Versions, ", ")))
-	for _, w := range s.Work {
-		fmt.Fprintf(b, "| %s | %s |\n", escape(w.Name), escape(w.Value))
+	for _, s := range soaks {
+		s.write(b)
 	}
-	b.WriteString("\n| check | begin | end | limit | held |\n|---|---|---|---|---|\n")
-	for _, c := range s.Checks {
+}
+
+func (s Soak) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n%s of churn with %s, %s (%s).\n\n| must hold | held | seen |\n|---|---|---|\n",
+		s.For, s.Kit, s.Date, escape(strings.Join(s.Versions, ", ")))
+	for _, fact := range s.Facts {
 		held := "yes"
-		if !c.OK {
+		if !fact.OK {
 			held = "**no**"
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", escape(c.Name), escape(c.Begin), escape(c.End), escape(c.Limit), held)
+		fmt.Fprintf(b, "| %s | %s | %s |\n", escape(fact.Name), held, escape(fact.Detail))
 	}
+	var work, requests []string
+	for _, name := range slices.Sorted(maps.Keys(s.Work)) {
+		work = append(work, fmt.Sprintf("%s %d", name, s.Work[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Requests)) {
+		r := s.Requests[name]
+		requests = append(requests, fmt.Sprintf("%s %d, of which %d failed", name, r.Sent, r.Failed))
+	}
+	fmt.Fprintf(b, "\nWork: %s. Requests: %s.\n", escape(strings.Join(work, "; ")), escape(strings.Join(requests, "; ")))
 }

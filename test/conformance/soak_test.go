@@ -5,20 +5,19 @@ import (
 	"testing"
 )
 
-const soakText = `{"date": "2026-11-30T18:00:00Z", "duration": "2h0m0s", "versions": ["kernel 6.18"],
-  "work": [{"name": "pods made", "value": "812"}],
-  "checks": [{"name": "goroutines", "begin": "210", "end": "212", "limit": "230", "ok": true},
-             {"name": "failed requests", "begin": "0", "end": "1", "limit": "0", "ok": false}]}`
+const soakText = `{"kit": "kubelet ours", "versions": ["kernel 6.18"], "date": "2026-11-30", "for": "2h0m0s", "seed": 1,
+  "work": {"pods made": 812, "crashes": 3}, "requests": {"new connections": {"sent": 1000, "failed": 1, "slow": 2}},
+  "facts": [{"name": "goroutines", "ok": true, "detail": "210 to 212"}, {"name": "failed requests", "ok": false, "detail": "1"}]}`
 
 func TestSoakOnThePage(t *testing.T) {
 	soak, err := ParseSoak(strings.NewReader(soakText))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := written(t, Page{Soak: soak})
+	text := written(t, Page{Soaks: []Soak{soak}})
 	for _, want := range []string{
-		"2h0m0s of churn, ended 2026-11-30 18:00 UTC (kernel 6.18).", "| pods made | 812 |\n",
-		"| goroutines | 210 | 212 | 230 | yes |\n", "| failed requests | 0 | 1 | 0 | **no** |\n",
+		"2h0m0s of churn with kubelet ours, 2026-11-30 (kernel 6.18).", "| goroutines | yes | 210 to 212 |\n",
+		"| failed requests | **no** | 1 |\n", "Work: crashes 3; pods made 812. Requests: new connections 1000, of which 1 failed.\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -27,9 +26,9 @@ func TestSoakOnThePage(t *testing.T) {
 }
 
 func TestParseSoakRefusesWhatSaysNothing(t *testing.T) {
-	for _, text := range []string{"", "{}", `{"date": "2026-11-30T18:00:00Z"}`, `{"checks": [{"name": "x"}]}`, `{"colour": "red"}`} {
+	for _, text := range []string{"", "{}", "[]", `{"kit": "kubelet ours"}`, `{"facts": [{"name": "x"}]}`} {
 		if _, err := ParseSoak(strings.NewReader(text)); err == nil {
-			t.Errorf("%q is taken for a result", text)
+			t.Errorf("%q is taken for a report", text)
 		}
 	}
 }
@@ -37,8 +36,8 @@ func TestParseSoakRefusesWhatSaysNothing(t *testing.T) {
 func FuzzParseSoak(f *testing.F) {
 	f.Add(soakText)
 	f.Fuzz(func(t *testing.T, text string) {
-		if soak, err := ParseSoak(strings.NewReader(text)); err == nil && (soak.Date.IsZero() || len(soak.Checks) == 0) {
-			t.Errorf("%+v has no date or no checks", soak)
+		if soak, err := ParseSoak(strings.NewReader(text)); err == nil && (soak.Kit == "" || len(soak.Facts) == 0) {
+			t.Errorf("%+v has no kit or no facts", soak)
 		}
 	})
 }

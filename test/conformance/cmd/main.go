@@ -9,10 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/nodekit-go/nodekit/test/cluster"
@@ -129,9 +127,6 @@ func writePage(o *options) error {
 	return os.WriteFile(o.page, text.Bytes(), 0o644)
 }
 
-// soakFile is what the last soak left, seen from the tree.
-const soakFile = "../soak/results/last.json"
-
 // newPage returns the page of all recorded results.
 func newPage(tree run.Tree) (conformance.Page, error) {
 	page := conformance.Page{Known: conformance.Differences(), Skips: conformance.Skips()}
@@ -142,14 +137,7 @@ func newPage(tree run.Tree) (conformance.Page, error) {
 		}
 		page.Chapters = append(page.Chapters, chapter)
 	}
-	file, err := os.Open(filepath.Join(string(tree), soakFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return page, nil
-	}
-	if err != nil {
-		return page, err
-	}
-	defer file.Close()
-	page.Soak, err = conformance.ParseSoak(file)
+	var err error
+	page.Soaks, err = tree.Soaks()
 	return page, err
 }

@@ -86,6 +86,9 @@ func TestEachRecordBelongsToASet(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range paths {
+			if filepath.Base(path) == "soak" { // No set; see run.Tree.
+				continue
+			}
 			if _, err := conformance.Lookup(filepath.Base(path)); err != nil {
 				t.Errorf("%s: %v: the page does not show it", path, err)
 			}

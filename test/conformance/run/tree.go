@@ -79,6 +79,29 @@ func runPath(dir string, record conformance.Record) string {
 	return filepath.Join(dir, record.Date.UTC().Format("20060102T150405Z")+".txt")
 }
 
+// soaks is the folder of the reports of soaks, beside those of the sets.
+const soaks = "soak"
+
+// Soaks returns the recorded reports of soaks, in the order of their kits' names.
+func (t Tree) Soaks() ([]conformance.Soak, error) {
+	paths, err := filepath.Glob(filepath.Join(string(t), "results", soaks, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []conformance.Soak
+	for _, path := range paths {
+		err := read(path, func(file *os.File) error {
+			soak, err := conformance.ParseSoak(file)
+			all = append(all, soak)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // Ratchet returns the specs that must pass. A ratchet that has not begun is empty and
 // no error.
 func (t Tree) Ratchet(set conformance.Set, kit conformance.Kit) (ratchet conformance.Ratchet, err error) {

@@ -129,3 +129,22 @@ func TestTreeKeepsRatchets(t *testing.T) {
 		t.Errorf("ratchet (-want +got):\n%s", diff)
 	}
 }
+
+func TestTreeFindsReportsOfSoaks(t *testing.T) {
+	tree := Tree(t.TempDir())
+	dir := filepath.Join(string(tree), "results", soaks)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := tree.Soaks(); err != nil || got != nil {
+		t.Errorf("none is recorded, got %v, %v", got, err)
+	}
+	const text = `{"kit": "kubelet ours", "facts": [{"name": "a", "ok": true}]}`
+	if err := os.WriteFile(filepath.Join(dir, "ours.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := tree.Soaks()
+	if err != nil || len(got) != 1 || got[0].Kit != "kubelet ours" {
+		t.Errorf("got %v, %v, want the one report", got, err)
+	}
+}
