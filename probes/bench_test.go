@@ -36,12 +36,16 @@ func BenchmarkAttempt(b *testing.B) {
 	}
 }
 
+// One attempt as the Engine makes it, and the server's part in it.
 func BenchmarkHTTP(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("ok"))
 	}))
 	defer server.Close()
-	p := HTTP{URL: server.URL + "/healthz"}
+	p, err := HTTP{URL: server.URL + "/healthz"}.question()
+	if err != nil {
+		b.Fatal(err)
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if res, err := p.Probe(b.Context()); err != nil || res.Outcome != Success {

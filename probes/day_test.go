@@ -74,6 +74,12 @@ func (d *diary) attempt(k Kind, life int, at time.Duration, o Outcome) {
 
 func firstStart(container int) time.Duration { return time.Duration(container*10) * time.Millisecond }
 
+// after is when the attempt after one at a time is made: on a quarter of a second.
+func after(at time.Duration) time.Duration {
+	const quarter = time.Second / 4
+	return (at + dayPeriod + quarter - 1) / quarter * quarter
+}
+
 // model works out what has to happen to a container until the end.
 func model(container int, end time.Duration) diary {
 	var d diary
@@ -97,7 +103,7 @@ func model(container int, end time.Duration) diary {
 		// one has succeeded if that is the goal, and returns when that was.
 		until := func(k Kind, from time.Duration, goal bool) (time.Duration, bool) {
 			failures := 0
-			for at := from; at < end; at += dayPeriod {
+			for at := from; at < end; at = after(at) {
 				switch o := try(k, at); {
 				case o == Failure:
 					if failures++; failures == 3 {
@@ -116,7 +122,7 @@ func model(container int, end time.Duration) diary {
 			up := dies
 			dies, _ = until(Liveness, max(up, started+dayLiveness), false)
 			ready, failures := false, 0
-			for at := max(up, started+dayReadiness); at < min(end, dies+dayRestart); at += dayPeriod {
+			for at := max(up, started+dayReadiness); at < min(end, dies+dayRestart); at = after(at) {
 				switch o := try(Readiness, at); {
 				case o == Failure:
 					if failures++; failures >= 3 {

@@ -34,8 +34,14 @@ func (r Reach) dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
 	if r != nil {
 		d.Control = r.control
+		if to, err := netip.ParseAddrPort(addr); err == nil {
+			if err := r.permits(to.Addr()); err != nil {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
+			}
+			d.Control = nil // there is nothing else to connect to
+		}
 	}
-	conn, err := dialWith(ctx, &d, addr)
+	conn, err := d.DialContext(ctx, "tcp", addr)
 	switch {
 	case localFault(err):
 		return nil, fmt.Errorf("%w: %w", ErrLocal, err)
@@ -55,7 +61,12 @@ func (r Reach) control(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return err
 	}
-	if err := r(to.Addr().Unmap().WithZone("")); err != nil {
+	return r.permits(to.Addr())
+}
+
+// permits asks r about an address.
+func (r Reach) permits(ip netip.Addr) error {
+	if err := r(ip.Unmap().WithZone("")); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return nil
@@ -63,19 +74,6 @@ func (r Reach) control(_, address string, _ syscall.RawConn) error {
 
 // ErrUnreachable says that a Reach does not let a probe connect to an address.
 var ErrUnreachable = errors.New("probes may not connect to this address")
-
-// dialWith spares the resolver an address without a name, as those of pods are.
-func dialWith(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
-	to, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return d.DialContext(ctx, "tcp", addr)
-	}
-	conn, err := d.DialTCP(ctx, "tcp", netip.AddrPort{}, to)
-	if err != nil {
-		return nil, err // not a nil *TCPConn in conn
-	}
-	return conn, nil
-}
 
 // probeConn is a connection that serves one attempt.
 type probeConn struct{ *net.TCPConn }

@@ -61,7 +61,7 @@ func (e *Engine) activate(en *entry, added bool) {
 		w.due = max(now, en.started+w.probe.Schedule.InitialDelay)
 		period := w.probe.Schedule.period(w.tracker.Value())
 		if added && en.started < 0 && now < period {
-			w.due += e.jitter(period)
+			w.due = onTick(w.due+e.jitter(period), period)
 		}
 		e.load.Probes++
 		e.schedule(w)

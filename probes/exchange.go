@@ -2,7 +2,6 @@ package probes
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,14 +22,23 @@ const maxHeader = 1 << 20
 type carrier struct {
 	reach Reach
 	http2 bool
+	first *http.Response  // to the first request, if it was made before
 	full  *http.Transport // nil until it is needed
 }
 
 // RoundTrip sends req and reads the header of the response. Closing the body
 // closes the connection.
 func (c *carrier) RoundTrip(req *http.Request) (*http.Response, error) {
+	if resp := c.first; resp != nil {
+		c.first = nil
+		return resp, nil
+	}
 	if req.URL.Scheme == "http" && !c.http2 {
-		return c.exchange(req)
+		text, err := encode(req)
+		if err != nil {
+			return nil, err
+		}
+		return exchange(req.Context(), c.reach, hostPort(req), text)
 	}
 	if c.full == nil {
 		c.full = newTransport(c.reach, c.http2)
@@ -63,15 +71,15 @@ func newTransport(reach Reach, http2 bool) *http.Transport {
 	}
 }
 
-// exchange speaks HTTP/1.1 on a connection of its own.
-func (c *carrier) exchange(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	conn, err := c.reach.dial(ctx, hostPort(req))
+// exchange sends a request of HTTP/1.1 on a connection of its own, and reads the header of
+// the response. Closing the body closes the connection.
+func exchange(ctx context.Context, reach Reach, addr string, request []byte) (*http.Response, error) {
+	conn, err := reach.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	resp, err := sendAndReceive(conn, req)
+	resp, err := sendAndReceive(conn, request)
 	if err != nil {
 		stop()
 		_ = conn.Close()
@@ -95,17 +103,16 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// sendAndReceive writes req to conn and reads the header of the response.
-func sendAndReceive(conn net.Conn, req *http.Request) (*http.Response, error) {
-	out := bytes.NewBuffer(make([]byte, 0, 512))
-	if err := req.Write(out); err != nil {
-		return nil, err
-	}
-	if _, err := conn.Write(out.Bytes()); err != nil {
+// readSize is what most responses of servers to probes fit into.
+const readSize = 1 << 10
+
+// sendAndReceive writes a request to conn and reads the header of the response.
+func sendAndReceive(conn net.Conn, request []byte) (*http.Response, error) {
+	if _, err := conn.Write(request); err != nil {
 		return nil, err
 	}
 	limit := &io.LimitedReader{R: conn, N: maxHeader}
-	resp, err := readFinal(bufio.NewReaderSize(limit, 2<<10), req)
+	resp, err := readFinal(bufio.NewReaderSize(limit, readSize))
 	if err != nil {
 		if limit.N <= 0 {
 			return nil, fmt.Errorf("the header of the response is larger than %d bytes", maxHeader)
@@ -116,10 +123,10 @@ func sendAndReceive(conn net.Conn, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// readFinal reads responses until one is not merely informational.
-func readFinal(r *bufio.Reader, req *http.Request) (*http.Response, error) {
+// readFinal reads responses to a GET until one is not merely informational.
+func readFinal(r *bufio.Reader) (*http.Response, error) {
 	for {
-		resp, err := http.ReadResponse(r, req)
+		resp, err := http.ReadResponse(r, nil)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil, io.EOF
 		}

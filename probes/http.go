@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -42,29 +40,16 @@ type HTTP struct {
 // of the response is a Failure, a response that stalls included. A request that
 // cannot be made is an error.
 func (h HTTP) Probe(ctx context.Context) (Result, error) {
-	req, err := h.request(ctx)
+	q, err := h.question()
 	if err != nil {
 		return Result{}, err
 	}
-	rt := &carrier{reach: h.Reach, http2: h.HTTP2}
-	defer rt.close()
-	client := http.Client{Transport: rt, CheckRedirect: stayOnHost}
-	resp, err := client.Do(req)
-	if err != nil {
-		return unanswered(ctx, err, "Client.Timeout exceeded while awaiting headers")
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxOutput))
-	if err != nil {
-		err = &url.Error{Op: "Get", URL: h.URL, Err: fmt.Errorf("read the body of the response: %w", err)}
-		return unanswered(ctx, err, "Client.Timeout or context cancellation while reading body")
-	}
-	return judge(resp, body), nil
+	return q.Probe(ctx)
 }
 
-// request builds the request of one attempt.
-func (h HTTP) request(ctx context.Context) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL, http.NoBody)
+// request builds the request of an attempt, without its context.
+func (h HTTP) request() (*http.Request, error) {
+	req, err := http.NewRequest(http.MethodGet, h.URL, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("make a request for %q: %w", h.URL, err)
 	}
@@ -121,15 +106,15 @@ func judge(resp *http.Response, body []byte) Result {
 	case resp.StatusCode < http.StatusOK || resp.StatusCode >= http.StatusBadRequest:
 		// The body may hold what is not meant for those who may read events.
 		return Failed("HTTP probe failed with statuscode: %d", resp.StatusCode)
-	case unfollowed(resp):
+	case redirects(resp): // and stayOnHost did not let it
 		text := fmt.Sprintf("Probe terminated redirects, Response body: %s", body)
 		return Result{Outcome: Warning, Message: clip(text, MaxOutput)}
 	}
 	return Result{Outcome: Success, Message: clip(body, MaxOutput)}
 }
 
-// unfollowed reports whether resp is a redirect that stayOnHost stopped at.
-func unfollowed(resp *http.Response) bool {
+// redirects reports whether resp leads somewhere else.
+func redirects(resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -14,7 +14,7 @@ const (
 	// its own words used.
 	overrunSlack = 250 * time.Millisecond
 	// roundGap is the shortest time between two rounds of Run. Attempts that fall
-	// due within it begin together, so that many probes cost few wake-ups.
+	// due within it begin together.
 	roundGap = 5 * time.Millisecond
 	// idleWait bounds the wait for nothing in particular.
 	idleWait = time.Hour
@@ -30,6 +30,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	if again {
 		return errors.New("Run of this probes.Engine was called before; make a new one")
 	}
+	lanes := newLanes()
+	defer lanes.close()
 	defer e.attempts.Wait()
 	defer e.cancel()
 	timer := time.NewTimer(idleWait)
@@ -38,7 +40,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	for {
 		e.collect(ctx, &r)
 		for _, do := range r.todo {
-			go do()
+			lanes.do(do)
 		}
 		timer.Reset(r.wait)
 		select {

@@ -87,16 +87,31 @@ func (s Schedule) period(v Outcome) time.Duration {
 	return s.EagerPeriod
 }
 
+// tick is what the times of attempts are multiples of, where periods are: so the probes
+// of many containers fall due together, and their machine is woken few times and finds
+// its caches warm, instead of once for each probe.
+const tick = 250 * time.Millisecond
+
+// onTick moves the time at which an attempt is due to the next tick, where all that
+// follow it with the same period are, too. Other periods would not stay there: they are
+// left as they are.
+func onTick(due, period time.Duration) time.Duration {
+	if period%tick != 0 {
+		return due
+	}
+	return (due + tick - 1).Truncate(tick)
+}
+
 // following returns when the attempt after the one that was due at due is due,
-// given that now it is over. Attempts stay on the grid due + n×period, so that
-// delays do not add up; of the points missed meanwhile only the newest is made
-// up for, at once.
+// given that now it is over. Attempts stay on the grid due + n×period, moved once to a
+// tick, so that delays do not add up; of the points missed meanwhile only the newest is
+// made up for, at once.
 func following(due, now, period time.Duration) time.Duration {
-	return due + max(1, (now-due)/period)*period
+	return onTick(due+max(1, (now-due)/period)*period, period)
 }
 
 // skipping is following without making up for missed points: the next point is
 // after now.
 func skipping(due, now, period time.Duration) time.Duration {
-	return due + (max(0, now-due)/period+1)*period
+	return onTick(due+(max(0, now-due)/period+1)*period, period)
 }

@@ -21,6 +21,9 @@ func TestFollowingStaysOnTheGrid(t *testing.T) {
 		{"a little after it", 10 * s, 15*s + 1, 5 * s, 15 * s, 20 * s},
 		{"several points missed", 10 * s, 28 * s, 5 * s, 25 * s, 30 * s},
 		{"before its time", 10 * s, 9 * s, 5 * s, 15 * s, 15 * s},
+		{"moved to a tick", 10*s + 1, 11 * s, 5 * s, 15*s + tick, 15*s + tick},
+		{"a period without ticks", 10*s + 1, 11 * s, 5*s + 1, 15*s + 2, 15*s + 2},
+		{"a period shorter than a tick", 10*s + 1, 10*s + 2, tick / 2, 10*s + 1 + tick/2, 10*s + 1 + tick/2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

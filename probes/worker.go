@@ -63,6 +63,11 @@ type flight struct {
 func newWorker(en *entry, k Kind, p Probe) *worker {
 	p.Schedule = p.Schedule.withDefaults()
 	command, _ := p.Prober.(TimedProber)
+	if h, ok := p.Prober.(HTTP); ok {
+		if q, err := h.question(); err == nil { // an error is one of each attempt
+			p.Prober = q
+		}
+	}
 	return &worker{
 		entry:   en,
 		kind:    k,
