@@ -110,7 +110,9 @@ func (r *round) deletePod(name string, how Work) func(context.Context) error {
 			options.GracePeriodSeconds = new(int64(0))
 		}
 		r.log.did(how)
-		return r.api.CoreV1().Pods(r.namespace).Delete(ctx, name, options)
+		return ask(ctx, func(ctx context.Context) error {
+			return gone(r.api.CoreV1().Pods(r.namespace).Delete(ctx, name, options))
+		})
 	}
 }
 
@@ -120,14 +122,19 @@ func (r *round) replaceService(kind Work) func(context.Context) error {
 	const name = "passing"
 	return func(ctx context.Context) error {
 		services := r.api.CoreV1().Services(r.namespace)
-		if err := services.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		err := ask(ctx, func(ctx context.Context) error {
+			return gone(services.Delete(ctx, name, metav1.DeleteOptions{}))
+		})
+		if err != nil {
 			return err
 		}
 		service := newService(name, "", corev1.ServiceTypeNodePort)
 		service.Labels, service.Spec.Selector = nil, map[string]string{labelApp: appOf(kind)}
 		r.log.did(ServicesMade)
-		_, err := services.Create(ctx, service, metav1.CreateOptions{})
-		return err
+		return ask(ctx, func(ctx context.Context) error {
+			_, err := services.Create(ctx, service, metav1.CreateOptions{})
+			return made(err)
+		})
 	}
 }
 
@@ -144,7 +151,10 @@ func (r *round) rollOut(ctx context.Context, random *rand.Rand) {
 		r.step(ctx, func(ctx context.Context) error {
 			r.log.did(Rollouts)
 			patch := fmt.Sprintf(`{"spec": {"template": {"metadata": {"annotations": {"rollout": "%d"}}}}}`, i)
-			_, err := r.api.AppsV1().Deployments(r.namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			err := ask(ctx, func(ctx context.Context) error {
+				_, err := r.api.AppsV1().Deployments(r.namespace).Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+				return err
+			})
 			if err != nil {
 				return fmt.Errorf("roll out %s: %w", name, err)
 			}

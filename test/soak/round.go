@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +69,15 @@ func (r *round) run(ctx context.Context, length time.Duration) error {
 
 // prepare makes what lives as long as the round.
 func (r *round) prepare(ctx context.Context) error {
-	_, err := r.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}, metav1.CreateOptions{})
+	err := ask(ctx, func(ctx context.Context) error {
+		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}
+		_, err := r.api.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{})
+		return made(err)
+	})
 	if err != nil {
 		return fmt.Errorf("make namespace: %w", err)
 	}
-	err = testnode.Eventually(ctx, stepLimit, "the namespace has an account", func(ctx context.Context) error {
+	err = eventually(ctx, "the namespace has an account", func(ctx context.Context) error {
 		_, err := r.api.CoreV1().ServiceAccounts(r.namespace).Get(ctx, "default", metav1.GetOptions{})
 		if err == nil {
 			_, err = r.api.CoreV1().ConfigMaps(r.namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
@@ -85,28 +90,37 @@ func (r *round) prepare(ctx context.Context) error {
 	if err := r.widen(ctx); err != nil {
 		return err
 	}
-	data := map[string]string{"version": "0"}
-	_, err1 := r.api.CoreV1().ConfigMaps(r.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta(settings, settings), Data: data}, metav1.CreateOptions{})
-	_, err2 := r.api.CoreV1().Secrets(r.namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta(settings, settings), StringData: data}, metav1.CreateOptions{})
-	errs := []error{err1, err2}
-	for i := range readers {
-		errs = append(errs, r.create(ctx, withVolumes(newPod(readerName(i), "reader", container("main")))))
+	if err := r.makeSettings(ctx); err != nil {
+		return err
 	}
 	for _, name := range deployments() {
-		_, err := r.api.AppsV1().Deployments(r.namespace).Create(ctx, newDeployment(name), metav1.CreateOptions{})
+		if err := r.makeDeployment(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range deployments() {
+		if err := r.awaitRollout(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeDeployment makes a Deployment and its Service.
+func (r *round) makeDeployment(ctx context.Context, name string) error {
+	return ask(ctx, func(ctx context.Context) error {
+		_, err1 := r.api.AppsV1().Deployments(r.namespace).Create(ctx, newDeployment(name), metav1.CreateOptions{})
 		_, err2 := r.api.CoreV1().Services(r.namespace).Create(ctx, newService(name, name, corev1.ServiceTypeNodePort), metav1.CreateOptions{})
-		errs = append(errs, err, err2)
-	}
-	for _, name := range deployments() {
-		errs = append(errs, r.awaitRollout(ctx, name))
-	}
-	return errors.Join(errs...)
+		return cmp.Or(made(err1), made(err2))
+	})
 }
 
 // create makes a pod.
 func (r *round) create(ctx context.Context, pod *corev1.Pod) error {
-	_, err := r.api.CoreV1().Pods(r.namespace).Create(ctx, pod, metav1.CreateOptions{})
-	return err
+	return ask(ctx, func(ctx context.Context) error {
+		_, err := r.api.CoreV1().Pods(r.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		return made(err)
+	})
 }
 
 // clients are those of each Service: on the node, which reach its virtual address, and
@@ -115,7 +129,11 @@ func (r *round) create(ctx context.Context, pod *corev1.Pod) error {
 func (r *round) clients(ctx context.Context) ([]*client, error) {
 	var all []*client
 	for _, name := range deployments() {
-		service, err := r.api.CoreV1().Services(r.namespace).Get(ctx, name, metav1.GetOptions{})
+		var service *corev1.Service
+		err := ask(ctx, func(ctx context.Context) (err error) {
+			service, err = r.api.CoreV1().Services(r.namespace).Get(ctx, name, metav1.GetOptions{})
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("ask for Service: %w", err)
 		}
@@ -143,10 +161,13 @@ func (r *round) clients(ctx context.Context) ([]*client, error) {
 // remove ends everything and waits until the API server knows nothing of it.
 func (r *round) remove(ctx context.Context) error {
 	namespaces := r.api.CoreV1().Namespaces()
-	if err := namespaces.Delete(ctx, r.namespace, metav1.DeleteOptions{}); err != nil {
+	err := ask(ctx, func(ctx context.Context) error {
+		return gone(namespaces.Delete(ctx, r.namespace, metav1.DeleteOptions{}))
+	})
+	if err != nil {
 		return fmt.Errorf("remove namespace: %w", err)
 	}
-	return testnode.Eventually(ctx, stepLimit, "the namespace is gone", func(ctx context.Context) error {
+	return eventually(ctx, "the namespace is gone", func(ctx context.Context) error {
 		_, err := namespaces.Get(ctx, r.namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -38,13 +39,33 @@ func (r *round) changeSettings(ctx context.Context, random *rand.Rand) {
 	}
 }
 
+// makeSettings makes the ConfigMap, the Secret and their readers.
+func (r *round) makeSettings(ctx context.Context) error {
+	data := map[string]string{"version": "0"}
+	err := ask(ctx, func(ctx context.Context) error {
+		_, err1 := r.api.CoreV1().ConfigMaps(r.namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta(settings, settings), Data: data}, metav1.CreateOptions{})
+		_, err2 := r.api.CoreV1().Secrets(r.namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta(settings, settings), StringData: data}, metav1.CreateOptions{})
+		return cmp.Or(made(err1), made(err2))
+	})
+	for i := range readers {
+		if err == nil {
+			err = r.create(ctx, withVolumes(newPod(readerName(i), "reader", container("main"))))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make settings: %w", err)
+	}
+	return nil
+}
+
 func (r *round) setSettings(ctx context.Context, version int) error {
 	config := fmt.Sprintf(`{"data": {"version": "%d"}}`, version)
 	secret := fmt.Sprintf(`{"stringData": {"version": "%d"}}`, version)
-	_, err := r.api.CoreV1().ConfigMaps(r.namespace).Patch(ctx, settings, types.MergePatchType, []byte(config), metav1.PatchOptions{})
-	if err == nil {
-		_, err = r.api.CoreV1().Secrets(r.namespace).Patch(ctx, settings, types.MergePatchType, []byte(secret), metav1.PatchOptions{})
-	}
+	err := ask(ctx, func(ctx context.Context) error {
+		_, err1 := r.api.CoreV1().ConfigMaps(r.namespace).Patch(ctx, settings, types.MergePatchType, []byte(config), metav1.PatchOptions{})
+		_, err2 := r.api.CoreV1().Secrets(r.namespace).Patch(ctx, settings, types.MergePatchType, []byte(secret), metav1.PatchOptions{})
+		return cmp.Or(err1, err2)
+	})
 	if err != nil {
 		return fmt.Errorf("change settings: %w", err)
 	}

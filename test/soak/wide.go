@@ -21,25 +21,28 @@ func (r *round) widen(ctx context.Context) error {
 	const name = "wide"
 	service := newService(name, name, corev1.ServiceTypeNodePort)
 	service.Spec.Selector = nil
-	grow := func(what string, do func() error) error {
+	grow := func(what string, do func(context.Context) error) error {
 		before, err := r.meter.rules(ctx)
 		if err != nil {
 			return err
 		}
-		if err := do(); err != nil {
+		if err := ask(ctx, do); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		return r.awaitRules(ctx, before)
 	}
-	err := grow("make Service", func() error {
+	err := grow("make Service", func(ctx context.Context) error {
 		_, err := r.api.CoreV1().Services(r.namespace).Create(ctx, service, metav1.CreateOptions{})
-		return err
+		return made(err)
 	})
 	if err != nil {
 		return err
 	}
-	slices := r.api.DiscoveryV1().EndpointSlices(r.namespace)
-	slice, err := slices.Create(ctx, newSlice(name), metav1.CreateOptions{})
+	slices, slice := r.api.DiscoveryV1().EndpointSlices(r.namespace), newSlice(name)
+	err = ask(ctx, func(ctx context.Context) error {
+		_, err := slices.Create(ctx, slice, metav1.CreateOptions{})
+		return made(err)
+	})
 	if err != nil {
 		return fmt.Errorf("make EndpointSlice: %w", err)
 	}
@@ -47,8 +50,8 @@ func (r *round) widen(ctx context.Context) error {
 	for n := range width {
 		address[3] = byte(254 - n) // At the end of the node's range, where no pod gets to.
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{netip.AddrFrom4(address).String()}})
-		err := grow("change EndpointSlice", func() (err error) {
-			slice, err = slices.Update(ctx, slice, metav1.UpdateOptions{})
+		err := grow("change EndpointSlice", func(ctx context.Context) error {
+			_, err := slices.Update(ctx, slice, metav1.UpdateOptions{})
 			return err
 		})
 		if err != nil {
