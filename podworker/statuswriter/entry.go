@@ -12,7 +12,7 @@ import (
 
 // entry is what a Writer knows of one pod.
 type entry struct {
-	// pod is the pod of the node; nil: only its mirror is known.
+	// pod is the pod of the node.
 	pod *corev1.Pod
 	// status is what is to be told; nil: nothing yet.
 	status *corev1.PodStatus

@@ -21,6 +21,8 @@ type Writer struct {
 
 	mu      sync.Mutex // guards the fields below, never held over a call or a write
 	entries map[types.UID]*entry
+	// mirrors are those that were observed and are not gone, by their own UID.
+	mirrors map[types.UID]mirror
 	outage  outage
 	// idle are closed when nothing is left to write.
 	idle []chan struct{}
@@ -32,7 +34,7 @@ func Open(cfg Config) (*Writer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	w := &Writer{cfg: cfg, wake: make(chan struct{}, 1), entries: map[types.UID]*entry{}}
+	w := &Writer{cfg: cfg, wake: make(chan struct{}, 1), entries: map[types.UID]*entry{}, mirrors: map[types.UID]mirror{}}
 	if cfg.Dir == "" {
 		return w, nil
 	}
@@ -119,46 +121,41 @@ func (w *Writer) lacks(uid types.UID, status *corev1.PodStatus) bool {
 	return !e.gone && (!same || !e.acknowledged())
 }
 
+// entryLocked returns the entry of a pod of the node, and makes it if there is none. The
+// mirror of a static pod may have been observed before.
 func (w *Writer) entryLocked(pod *corev1.Pod) *entry {
 	e := w.entries[pod.UID]
 	if e == nil {
-		e = &entry{pod: pod}
+		e = &entry{pod: pod, server: w.mirrorLocked(pod)}
 		w.entries[pod.UID] = e
 	}
 	return e
 }
 
 // Observe takes what the API server has of a pod, as a watch delivers it. What differs
-// from the status that was set is written again. For the mirror of a static pod, owner
-// is the UID of that pod; for others it is empty.
+// from the status that was set is written again.
+//
+// For the mirror of a static pod, owner is the UID of that pod as the mirror tells it; for
+// others it is empty. Whoever may make pods may write any UID there, so a mirror counts
+// only for a static pod that has its namespace and name, too, and is nothing to all others.
 func (w *Writer) Observe(pod *corev1.Pod, owner types.UID) {
-	uid := pod.UID
-	if owner != "" {
-		uid = owner
+	w.mu.Lock()
+	uid, e := pod.UID, (*entry)(nil)
+	if owner == "" {
+		e = w.entryLocked(pod)
+	} else {
+		uid, e = owner, w.noteLocked(mirror{pod, owner})
 	}
-	if status, told := w.observe(uid, pod, owner != ""); told {
+	told := e != nil && e.see(pod)
+	var status *corev1.PodStatus
+	if told {
+		status = e.status
+	}
+	w.mu.Unlock()
+	if told {
 		w.release(uid, status)
 	}
 	w.wakeUp()
-}
-
-// observe takes what the API server has. If that is the terminal status that waited for
-// it, it is returned.
-func (w *Writer) observe(uid types.UID, pod *corev1.Pod, mirror bool) (status *corev1.PodStatus, told bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.entries[uid]
-	if e == nil {
-		if mirror {
-			e = &entry{}
-			w.entries[uid] = e
-		} else {
-			e = w.entryLocked(pod)
-		}
-	}
-	waited := !e.acknowledged()
-	e.observe(pod, time.Now())
-	return e.status, waited && e.acknowledged()
 }
 
 // Status returns the newest status of a pod. After a restart that is the one in the
@@ -182,17 +179,21 @@ func (w *Writer) Acknowledged(uid types.UID) bool {
 	return e == nil || e.acknowledged()
 }
 
-// Gone says that the API server has no such pod any more, as a watch tells. Nothing is
-// written for it until its mirror is observed again.
+// Gone says that the API server has no such object any more, as a watch tells. The UID is
+// that of the object: for the mirror of a static pod its own, not that of the static pod.
+// Nothing is written for the pod until it is observed again, or its next mirror.
 func (w *Writer) Gone(uid types.UID) {
 	w.mu.Lock()
-	e := w.entries[uid]
+	uid, e := w.shownLocked(uid)
 	if e == nil {
 		w.mu.Unlock()
 		return
 	}
 	waited := !e.acknowledged()
 	e.gone, e.server = true, nil
+	if next := w.mirrorLocked(e.pod); next != nil {
+		e.observe(next, time.Now())
+	}
 	if !e.busy && (e.status == nil || e.dropped()) {
 		delete(w.entries, uid) // who has not set a status will not forget it either
 	}

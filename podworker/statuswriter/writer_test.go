@@ -369,7 +369,7 @@ func TestStaticPodIsWrittenToItsMirror(t *testing.T) {
 			pass(time.Second)
 			wantPhase(t, s, static.Name, corev1.PodRunning)
 			s.vanish(static.Name)
-			w.Gone(static.UID)
+			w.Gone(uid)
 		}
 		w.Observe(s.delete2(static.Name, "mirror-3"), static.UID)
 		if err := w.Finished(static); err != nil {
@@ -382,11 +382,75 @@ func TestStaticPodIsWrittenToItsMirror(t *testing.T) {
 	})
 }
 
-// delete2 stores a mirror that is being deleted.
-func (s *server) delete2(name string, uid types.UID) *corev1.Pod {
+// TestMirrorIsBelievedByItsName: anybody who may make pods in one namespace can write the UID
+// of a pod of another into an annotation.
+func TestMirrorIsBelievedByItsName(t *testing.T) {
+	static := newPod("etcd-node-a", "u1")
+	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+	for name, victim := range map[string]*corev1.Pod{"a pod of the API server": newPod("web", "u1"), "a static pod": static} {
+		for _, when := range []string{"before the pod is known", "afterwards"} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newServer()
+					shown := s.create(victim)
+					owner := types.UID("")
+					if name == "a static pod" {
+						shown, owner = s.mirror(victim.Name, "mirror-1"), victim.UID
+					}
+					w, _ := open(t, statuswriter.Config{Pods: s.client, Dir: t.TempDir()})
+					forge := func() {
+						for _, forged := range []*corev1.Pod{s.mirror("forged", "mirror-2"), s.mirror("other", "mirror-3")} {
+							w.Observe(forged, victim.UID)
+						}
+					}
+					if when == "before the pod is known" {
+						forge()
+					}
+					w.Observe(shown, owner)
+					set(t, w, victim, running(corev1.ConditionTrue))
+					pass(time.Second)
+					if when == "afterwards" {
+						forge()
+					}
+					w.Gone("mirror-2")
+					set(t, w, victim, ended(0))
+					pass(time.Second)
+					wantPhase(t, s, victim.Name, corev1.PodSucceeded)
+					wantPhase(t, s, "forged", corev1.PodPending)
+					wantPhase(t, s, "other", corev1.PodPending)
+				})
+			})
+		}
+	}
+}
+
+// TestNextMirrorIsWrittenAtOnce: that of before may be told to be gone when the next one is
+// there.
+func TestNextMirrorIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		static := newPod("etcd-node-a", "static")
+		static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		w, _ := open(t, statuswriter.Config{Pods: s.client})
+		w.Observe(s.mirror(static.Name, "mirror-1"), static.UID)
+		w.Observe(s.mirror(static.Name, "mirror-2"), static.UID)
+		w.Gone("mirror-1")
+		set(t, w, static, running(corev1.ConditionTrue))
+		pass(time.Second)
+		wantPhase(t, s, static.Name, corev1.PodRunning)
+	})
+}
+
+// mirror stores a mirror of a static pod.
+func (s *server) mirror(name string, uid types.UID) *corev1.Pod {
 	mirror := newPod(name, uid)
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
-	s.create(mirror)
+	return s.create(mirror)
+}
+
+// delete2 stores a mirror that is being deleted.
+func (s *server) delete2(name string, uid types.UID) *corev1.Pod {
+	s.mirror(name, uid)
 	return s.delete(name)
 }
 

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -90,27 +89,23 @@ func (c *cluster) run(ctx context.Context, m *podsource.Merger, put func(error))
 }
 
 // observe tells the writer what has changed at the API server. The status of a static pod
-// goes to the mirror of the same version.
+// goes to its mirror.
 func (c *cluster) observe(set podsource.Set) {
 	c.shown.Store(int64(len(set.Mirrors)))
 	c.mirrorUIDs.replace(set.Mirrors)
-	there, shown := map[types.UID]bool{}, map[types.UID]bool{}
+	there := map[types.UID]bool{}
 	for _, pod := range slices.Concat(set.Pods, set.Mirrors) {
-		owner := mirrored(pod)
-		there[pod.UID], shown[owner] = true, true
+		there[pod.UID] = true
 		if old := c.told[pod.UID]; old != nil && old.ResourceVersion == pod.ResourceVersion {
 			continue
 		}
-		c.writer.Observe(pod, owner)
+		c.writer.Observe(pod, mirrored(pod))
 		c.told[pod.UID] = pod
 	}
-	for uid, pod := range c.told {
-		if there[uid] {
-			continue
-		}
-		delete(c.told, uid)
-		if owner := mirrored(pod); owner == "" || !shown[owner] { // else it has another mirror
-			c.writer.Gone(cmp.Or(owner, uid))
+	for uid := range c.told {
+		if !there[uid] {
+			delete(c.told, uid)
+			c.writer.Gone(uid)
 		}
 	}
 }

@@ -70,8 +70,8 @@ func (c *cluster) show(set podsource.Merged) {
 	c.mirrors.Want(mirror.Set{Pods: pods, Partial: !set.Complete})
 }
 
-// mirrored returns the UID of the static pod that an object of the API server mirrors; it
-// is empty for other pods. The hash of a static pod is its UID.
+// mirrored returns the UID of the static pod that an object of the API server says to
+// mirror; it is empty for other pods. The hash of a static pod is its UID.
 func mirrored(pod *corev1.Pod) types.UID {
 	return types.UID(pod.Annotations[corev1.MirrorPodAnnotationKey])
 }

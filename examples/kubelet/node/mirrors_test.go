@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 	"github.com/nodekit-go/nodekit/staticpods"
 )
 
@@ -111,6 +112,35 @@ func TestStaticPodIsShownAtTheAPIServer(t *testing.T) {
 		pass(5 * time.Second)
 		if left := s.mirror("web"); left != nil {
 			t.Errorf("the mirror is left: %v", left.Status)
+		}
+		k.end()
+	})
+}
+
+// TestForgedMirrorSilencesNobody: whoever may make pods in one namespace may call one of them
+// the mirror of a pod of another. It is removed, as no manifest has its name, and the pod that
+// it names is told as before.
+func TestForgedMirrorSilencesNobody(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		m.SetLives("app", runtimetest.Life{Exit: &runtimetest.Exit{After: 30 * time.Second}})
+		s := newServerWithNode()
+		job := apiPod("job")
+		job.Spec.RestartPolicy = corev1.RestartPolicyNever
+		s.bind(job)
+		k := m.start(t, s.inCluster)
+		pass(5 * time.Second)
+		forged := apiPod("forged")
+		forged.Namespace = "elsewhere"
+		forged.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: string(job.UID)}
+		s.bind(forged)
+		pass(10 * time.Second)
+		if left := s.mirror("forged"); left != nil {
+			t.Error("the forged mirror is left")
+		}
+		pass(time.Minute)
+		if got := s.phase(job.UID); got != corev1.PodSucceeded {
+			t.Errorf("the pod that it names is %q, want it succeeded", got)
 		}
 		k.end()
 	})
