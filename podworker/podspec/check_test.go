@@ -98,7 +98,9 @@ func TestCheck(t *testing.T) {
 			name: "ways of probing", opt: Options{Can: Probes | Hooks},
 			pod: func(p *corev1.Pod) {
 				h2, tls, odd := corev1.HTTPProtocolHTTP2, corev1.GRPCProbeModeTLS, corev1.HTTPProtocol("HTTP3")
-				get := func(protocol *corev1.HTTPProtocol) *corev1.HTTPGetAction { return &corev1.HTTPGetAction{Protocol: protocol} }
+				get := func(protocol *corev1.HTTPProtocol) *corev1.HTTPGetAction {
+					return &corev1.HTTPGetAction{Protocol: protocol}
+				}
 				c := &p.Spec.Containers[0]
 				c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get(&h2)}}
 				c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Mode: &tls}}}

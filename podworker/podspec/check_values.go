@@ -31,14 +31,22 @@ func (c *checker) special(path string, v reflect.Value) string {
 		}
 	case corev1.ResourceRequirements:
 		return resources(&x, can)
-	case corev1.ObjectFieldSelector:
-		return fieldRef(x, strings.HasPrefix(path, "spec.volumes"))
-	case corev1.ResourceFieldSelector:
-		return resourceRef(x)
 	case corev1.AppArmorProfile:
 		if x.Type != corev1.AppArmorProfileTypeUnconfined && !can.Has(AppArmor) { // no profile is what such a node has anyway
 			return noAppArmor
 		}
+	}
+	return restricted(path, v)
+}
+
+// restricted looks at what may be referred to, and at what hooks share with probes, which
+// have more choices.
+func restricted(path string, v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case corev1.ObjectFieldSelector:
+		return fieldRef(x, strings.HasPrefix(path, "spec.volumes"))
+	case corev1.ResourceFieldSelector:
+		return resourceRef(x)
 	case corev1.LifecycleHandler:
 		if x.HTTPGet != nil && x.HTTPGet.Protocol != nil {
 			return "httpGet.protocol: a hook has no choice of the HTTP version"

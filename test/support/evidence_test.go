@@ -35,6 +35,9 @@ func TestEvidence(t *testing.T) {
 	known := map[string]map[string]bool{}
 	all := maps.Clone(shownBy)
 	maps.Copy(all, besideRules)
+	for _, m := range metadataFields {
+		all[m.key] = []string{m.test}
+	}
 	for key, list := range all {
 		for _, name := range list {
 			dir, test, _ := strings.Cut(name, ".")

@@ -95,10 +95,16 @@ func isElsewhere(key string) bool { return rules()[key].Support == podspec.Elsew
 // index is the place of an element in a path.
 var index = regexp.MustCompile(`\[\d+\]`)
 
+// seenInPods is what podEffects has found; it takes long.
+var seenInPods map[string][]string
+
 // podEffects takes every field from the specimens, one at a time. It returns by field
 // which observers saw a difference, and fails for places at which nobody saw one.
 func podEffects(t *testing.T) map[string][]string {
 	t.Helper()
+	if seenInPods != nil {
+		return seenInPods
+	}
 	effects, places := map[string]map[string]bool{}, map[string]bool{}
 	for _, pod := range specimens[corev1.Pod](t, "pods.yaml") {
 		if found := problems(pod); len(found) > 0 {
@@ -107,6 +113,9 @@ func podEffects(t *testing.T) map[string][]string {
 		s := subject{pod: pod, is: map[string]string{}}
 		for _, o := range observers {
 			s.is[o.name] = o.of(pod)
+			if o.of(pod) != s.is[o.name] {
+				t.Fatalf("%s says two things of the same pod %s", o.name, pod.Name)
+			}
 		}
 		for n, f := range set(reflect.ValueOf(&pod.Spec).Elem(), "spec") {
 			place := f.key + " at " + index.ReplaceAllString(f.path, "")
@@ -125,11 +134,11 @@ func podEffects(t *testing.T) map[string][]string {
 			t.Errorf("%s changes nothing: it is ignored in silence", place)
 		}
 	}
-	out := map[string][]string{}
+	seenInPods = map[string][]string{}
 	for key, by := range effects {
-		out[key] = slices.Sorted(maps.Keys(by))
+		seenInPods[key] = slices.Sorted(maps.Keys(by))
 	}
-	return out
+	return seenInPods
 }
 
 // subject is a specimen, and what the observers make of it.
@@ -155,7 +164,9 @@ func (s *subject) seen(t *testing.T, n int) []string {
 		return by
 	}
 	if s.life == "" {
-		s.life = lived(t, s.pod)
+		if s.life = lived(t, s.pod); lived(t, s.pod) != s.life {
+			t.Fatalf("two lives of pod %s differ", s.pod.Name)
+		}
 	}
 	if lived(t, p) != s.life {
 		by = append(by, "life")

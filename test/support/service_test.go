@@ -210,3 +210,46 @@ func renderers(t *testing.T) map[string]func(*proxier.State, *proxier.ServicePor
 		"ipvs":     func(s *proxier.State, p *proxier.ServicePort) []string { return vs.Lines(s, p) },
 	}
 }
+
+// metadataFields are the labels and annotations of Services and EndpointSlices that are
+// for proxies.
+var metadataFields = []struct{ key, support, test string }{
+	{"service.kubernetes.io/service-proxy-name", "supported: the proxy of this name serves the Service, no other one", "test/support.TestServiceMetadata"},
+	{"service.kubernetes.io/headless", "supported: such EndpointSlices are passed over", "test/support.TestServiceMetadata"},
+	{"kubernetes.io/service-name", "supported", "test/support.TestServiceMetadata"},
+	{"service.kubernetes.io/topology-mode", "not the proxy's: the EndpointSlice controller's", "test/support.TestServiceMetadata"},
+	{"nodekit.io/scheduler", "supported by ipvs; reported by nftables and iptables", "proxier/ipvs.TestSchedulersAndWeights"},
+	{"nodekit.io/weights", "supported by ipvs; reported by nftables and iptables", "proxier/ipvs.TestSchedulersAndWeights"},
+}
+
+// TestServiceMetadata changes labels and annotations that are for proxies, and one that is
+// not.
+func TestServiceMetadata(t *testing.T) {
+	base := programmed(t, serviceSpecimens(t))
+	tests := []struct {
+		name   string
+		change func(*corev1.Service, *discoveryv1.EndpointSlice)
+		want   bool // it makes a difference
+	}{
+		{name: "another proxy", change: func(s *corev1.Service, _ *discoveryv1.EndpointSlice) {
+			s.Labels = map[string]string{proxier.LabelServiceProxyName: "other"}
+		}, want: true},
+		{name: "headless", change: func(_ *corev1.Service, s *discoveryv1.EndpointSlice) { s.Labels[corev1.IsHeadlessService] = "" }, want: true},
+		{name: "of no Service", change: func(_ *corev1.Service, s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) }, want: true},
+		{name: "topology", change: func(s *corev1.Service, _ *discoveryv1.EndpointSlice) {
+			s.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := serviceSpecimens(t)
+			tt.change(c.services[0], c.slices[0])
+			now := programmed(t, c)
+			for _, mode := range modes {
+				if (now[mode] != base[mode]) != tt.want {
+					t.Errorf("%s: different: %t, want %t", mode, !tt.want, tt.want)
+				}
+			}
+		})
+	}
+}

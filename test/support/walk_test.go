@@ -40,7 +40,7 @@ func set(v reflect.Value, path string) []instance {
 		var out []instance
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if v.Field(i).IsZero() || f.Type == reflect.TypeFor[metav1.TypeMeta]() || f.Type == reflect.TypeFor[metav1.ObjectMeta]() {
+			if v.Field(i).IsZero() || isMeta(f.Type) {
 				continue
 			}
 			at := join(path, jsonName(f))
@@ -56,34 +56,64 @@ func set(v reflect.Value, path string) []instance {
 // that stop names.
 func keys(t reflect.Type, stop func(key string) bool) []string {
 	var out []string
-	seen := map[string]bool{}
-	var walk func(reflect.Type)
-	walk = func(t reflect.Type) {
-		switch t.Kind() {
-		case reflect.Pointer, reflect.Slice, reflect.Map:
-			walk(t.Elem())
-			return
-		case reflect.Struct:
-		default:
-			return
-		}
-		if isLeaf(t) {
-			return
-		}
+	done := map[string]bool{}
+	var add func(reflect.Type)
+	add = func(t reflect.Type) {
 		for f := range t.Fields() {
 			key := t.Name() + "." + f.Name
-			if seen[key] || f.Type == reflect.TypeFor[metav1.TypeMeta]() || f.Type == reflect.TypeFor[metav1.ObjectMeta]() {
+			if done[key] || isMeta(f.Type) {
 				continue
 			}
-			seen[key] = true
+			done[key] = true
 			out = append(out, key)
-			if !stop(key) {
-				walk(f.Type)
+			if below := structOf(f.Type); below != nil && !stop(key) {
+				add(below)
+			}
+		}
+	}
+	add(t)
+	return out
+}
+
+// eachField calls visit with every field of a type and of all below it, once, with the
+// names of the type that has it and of the struct that it is or holds, if any.
+func eachField(t reflect.Type, visit func(owner string, f reflect.StructField, of string)) {
+	done := map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(t reflect.Type) {
+		if done[t] {
+			return
+		}
+		done[t] = true
+		for f := range t.Fields() {
+			below := structOf(f.Type)
+			switch {
+			case isMeta(f.Type):
+			case below == nil:
+				visit(t.Name(), f, "")
+			default:
+				visit(t.Name(), f, below.Name())
+				walk(below)
 			}
 		}
 	}
 	walk(t)
-	return out
+}
+
+// structOf returns the struct that a type is or holds, nil if it is a value to the API.
+func structOf(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || isLeaf(t) {
+		return nil
+	}
+	return t
+}
+
+// isMeta reports whether a type is what every object has.
+func isMeta(t reflect.Type) bool {
+	return t == reflect.TypeFor[metav1.TypeMeta]() || t == reflect.TypeFor[metav1.ObjectMeta]()
 }
 
 // isLeaf reports whether a struct is one value to the API.
@@ -130,8 +160,8 @@ func fill(v reflect.Value) {
 		case reflect.TypeFor[intstr.IntOrString]():
 			v.Set(reflect.ValueOf(intstr.FromInt32(1)))
 		default:
-			for i := range v.NumField() {
-				if f := v.Field(i); f.CanSet() {
+			for _, f := range v.Fields() {
+				if f.CanSet() {
 					fill(f)
 				}
 			}
