@@ -21,6 +21,8 @@ type Writer struct {
 
 	mu      sync.Mutex // guards the fields below, never held over a call or a write
 	entries map[types.UID]*entry
+	// have is what [Writer.Have] was told last; nil: nothing yet.
+	have map[types.UID]bool
 	// mirrors are those that were observed and are not gone, by their own UID.
 	mirrors map[types.UID]mirror
 	outage  outage
@@ -127,6 +129,7 @@ func (w *Writer) entryLocked(pod *corev1.Pod) *entry {
 	e := w.entries[pod.UID]
 	if e == nil {
 		e = &entry{pod: pod, server: w.mirrorLocked(pod)}
+		e.gone = w.lacksLocked(pod)
 		w.entries[pod.UID] = e
 	}
 	return e

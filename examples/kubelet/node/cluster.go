@@ -108,6 +108,7 @@ func (c *cluster) observe(set podsource.Set) {
 			c.writer.Gone(uid)
 		}
 	}
+	c.writer.Have(there)
 }
 
 // flush waits until the API server has all statuses, as before the machine goes down.
