@@ -22,7 +22,7 @@ NODE_TOOLS := crictl containerd containerd-shim-runc-v2 ctr
 # Tools of test/tools/kubernetes that a cluster runs.
 CLUSTER_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy agnhost
 # Packages whose tests start clusters, two at a time: they wait more than they compute.
-CLUSTER_TESTS := ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubeadm/... ./test/kubectl/... ./test/record/... ./test/secured/... ./test/flows/... ./test/top/... ./test/soak/...
+CLUSTER_TESTS := ./test/conformance/run ./test/cluster/... ./test/heartbeat/... ./test/storage/... ./test/joined/... ./test/kubeadm/... ./test/kubectl/... ./test/record/... ./test/secured/... ./test/flows/... ./test/top/... ./test/soak/...
 
 # Every package but those that need a real node.
 UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
@@ -102,6 +102,10 @@ soak: cluster-tools ## a node under churn for FOR (2h): nothing leaks, memory is
 	@go build -o $(OUT)/run-soak ./test/soak/cmd
 	@exec $(OUT)/run-soak -for $(FOR) -kubelet $(KUBELET) -proxy $(PROXY) -backend $(BACKEND) -runtime $(RUNTIME) $(if $(RECORD),-record) $(ARGS)
 
+.PHONY: support-page
+support-page: ## write docs/support.md, what becomes of each field of pods, Services and EndpointSlices
+	@go test -count=1 ./test/support -run '^TestPage$$' -update
+
 .PHONY: cluster-tools
 cluster-tools:
 	$(call say,what a cluster needs)
@@ -175,9 +179,7 @@ test-proxies: vm ## the table of packet flows in guests, with SCTP: ipvs and nft
 	@hack/install.sh $(APT_QEMU)
 	@$(VM) $(QEMU) -run '^TestInQemuPacketFlows$$' ./proxier/ipvs
 	@$(VM) $(QEMU) -run '^TestInQemuNoConnection' ./examples/kube-proxy/proxy
-	@# Not churn: in this guest alone ip6tables-legacy-restore refuses to delete one of thousands of rules. The same
-	@# tool carries out the same changes, those of SCTP among them, on Linux 6.18, and deletes such a rule of few here.
-	@$(VM) $(UML) -run '^TestKernelPacketFlows$$/legacy' -skip '^TestKernelPacketFlows$$/legacy/^churn$$' ./proxier/iptables
+	@$(VM) $(UML) -run '^TestKernelPacketFlows$$/legacy' ./proxier/iptables
 	@$(VM) $(QEMU) -run '^TestKernelPacketFlows$$' ./proxier/nftables
 
 .PHONY: test-node
@@ -188,7 +190,7 @@ test-node: ## pods on private containerds, Debian's and a current one (root)
 	@REQUIRE_KERNEL=1 NODEKIT_TEST_TOOLS=1 hack/gotest.sh $@ './test/node/... ./test/crictl/...' -count=1 -timeout 20m
 
 .PHONY: test-cluster
-test-cluster: cluster-tools ## clusters of stock nodes and of ours: ten specs, outages, reboots, storage drivers, API calls, kubeadm; nothing is left (root)
+test-cluster: cluster-tools ## clusters of stock nodes and of ours: forty specs with ours, outages, reboots, storage drivers, API calls, kubeadm; nothing is left (root)
 	@for tool in ginkgo e2e kubeadm; do hack/tool.sh $$tool test/tools/kubernetes >/dev/null; done
 	@hack/tool.sh metrics-server test/tools/metrics >/dev/null
 	@for tool in $(NODE_TOOLS) runc; do hack/tool.sh $$tool test/tools >/dev/null; done

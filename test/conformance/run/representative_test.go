@@ -16,6 +16,16 @@ import (
 // flakyReport is where make test looks for what it names at its end.
 const flakyReport = "../../../_out/flaky/representative"
 
+// representative is the set that make test runs, with ours.
+func representative(t *testing.T) (conformance.Set, conformance.Kit) {
+	t.Helper()
+	set, err := conformance.Lookup("representative")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, conformance.Kit{Kubelet: conformance.Ours, Proxy: conformance.Ours, Backend: "nftables", Runtime: "containerd"}
+}
+
 // TestNodePassesRepresentativeSpecs runs forty of upstream's specs against two nodes with
 // our kubelet and kube-proxy. One that fails has a second chance, and is named.
 func TestNodePassesRepresentativeSpecs(t *testing.T) {
@@ -23,17 +33,13 @@ func TestNodePassesRepresentativeSpecs(t *testing.T) {
 	if err := os.RemoveAll(flakyReport); err != nil {
 		t.Fatal(err)
 	}
-	set, err := conformance.Lookup("representative")
-	if err != nil {
-		t.Fatal(err)
-	}
+	set, kit := representative(t)
 	dir, err := os.MkdirTemp("", "nodekit-test-") //nolint:usetesting // It stays when the test fails.
 	if err != nil {
 		t.Fatal(err)
 	}
 	outcome, err := Run(t.Context(), Config{
-		Set: set, Kit: conformance.Kit{Kubelet: conformance.Ours, Proxy: conformance.Ours, Backend: "nftables", Runtime: "containerd"},
-		Dir: dir, Tree: "..", Progress: func(line string) { t.Log(line) },
+		Set: set, Kit: kit, Dir: dir, Tree: "..", Progress: func(line string) { t.Log(line) },
 	})
 	if err != nil {
 		t.Errorf("run the specs: %v", err)
@@ -48,7 +54,7 @@ func TestNodePassesRepresentativeSpecs(t *testing.T) {
 	for _, failure := range append(outcome.Verdict.Failures, outcome.Verdict.Lost...) {
 		t.Errorf("failed: %s\n%s", failure.Spec, failure.Message)
 	}
-	reportSecondTries(t, outcome.Record.Results)
+	reportSecondTries(t, flakyReport, outcome.Record.Results)
 	if t.Failed() {
 		t.Logf("reports and logs are in %s", dir)
 	} else if err := os.RemoveAll(dir); err != nil {
@@ -56,8 +62,9 @@ func TestNodePassesRepresentativeSpecs(t *testing.T) {
 	}
 }
 
-// reportSecondTries names the specs that failed before they passed.
-func reportSecondTries(t *testing.T, results []conformance.Result) {
+// reportSecondTries names the specs that failed before they passed, in a file if there are
+// any.
+func reportSecondTries(t *testing.T, path string, results []conformance.Result) {
 	t.Helper()
 	var report strings.Builder
 	for _, result := range results {
@@ -69,12 +76,41 @@ func reportSecondTries(t *testing.T, results []conformance.Result) {
 		return
 	}
 	t.Logf("passed at the second try:\n%s", &report)
-	err := os.MkdirAll(filepath.Dir(flakyReport), 0o755)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
-		err = os.WriteFile(flakyReport, []byte(report.String()), 0o644)
+		err = os.WriteFile(path, []byte(report.String()), 0o644)
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A spec of the ratchet that fails is tried once more; see runner.again.
+func TestEachRepresentativeSpecHasASecondChance(t *testing.T) {
+	ratchet, err := Tree("..").Ratchet(representative(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ratchet) != 40 {
+		t.Errorf("the ratchet has %d specs, want all 40", len(ratchet))
+	}
+}
+
+func TestSecondTriesAreNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "flaky", "representative")
+	passed := conformance.Result{Spec: "a", State: conformance.Passed}
+	reportSecondTries(t, path, []conformance.Result{passed})
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a spec that passed is named")
+	}
+	again := conformance.Latest([]conformance.Result{{Spec: "b", State: conformance.Failed, Message: "too slow"}, {Spec: "b", State: conformance.Passed}})
+	reportSecondTries(t, path, append(again, passed))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "b\n  at the second try: too slow\n"; string(text) != want {
+		t.Errorf("got %q, want %q", text, want)
 	}
 }
 
