@@ -10,7 +10,7 @@ import (
 
 // Sample is what was counted at one moment.
 type Sample struct {
-	// At is how long the soak had run then.
+	// At is how long the soak had run then; nanoseconds in JSON.
 	At time.Duration `json:"at"`
 	// Quiet says that all objects were gone and the node was given time to tidy up.
 	Quiet bool `json:"quiet"`
