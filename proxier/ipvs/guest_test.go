@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -37,29 +38,37 @@ const patience = 2 * time.Minute
 // site is a node with three pods and a client, each a network namespace:
 //
 //	client 10.1.0.2 ── node ── 10.2.0.2, 10.2.1.2, 10.2.2.2
+//	client fd00:1::2 ─ node ── fd00:2::2, fd00:2:1::2, fd00:2:2::2
 type site struct {
 	node, client *netnstest.NS
 	pods         [3]*netnstest.NS
 	rules        *fakeRules
+	// spreads counts Services of spread.
+	spreads uint16
 }
 
 func podAddr(i int) string { return fmt.Sprintf("10.2.%d.2:8080", i) }
+
+func podAddr6(i int) string { return fmt.Sprintf("[fd00:2:%d::2]:8080", i) }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
 	s := &site{node: netnstest.New(t), client: netnstest.New(t), rules: &fakeRules{elements: map[element]bool{}}}
 	s.node.Forward(t)
 	netnstest.Veth(t,
-		netnstest.End{NS: s.node, Name: "client", Addrs: []string{"10.1.0.1/24"}},
-		netnstest.End{NS: s.client, Name: "eth0", Addrs: []string{"10.1.0.2/24"}})
+		netnstest.End{NS: s.node, Name: "client", Addrs: []string{"10.1.0.1/24", "fd00:1::1/64"}},
+		netnstest.End{NS: s.client, Name: "eth0", Addrs: []string{"10.1.0.2/24", "fd00:1::2/64"}})
 	s.client.IP(t, "route", "add", "default", "via", "10.1.0.1")
+	s.client.IP(t, "-6", "route", "add", "default", "via", "fd00:1::1")
 	for i := range 3 {
 		pod := netnstest.New(t)
 		netnstest.Veth(t,
-			netnstest.End{NS: s.node, Name: fmt.Sprintf("pod%d", i), Addrs: []string{fmt.Sprintf("10.2.%d.1/24", i)}},
-			netnstest.End{NS: pod, Name: "eth0", Addrs: []string{fmt.Sprintf("10.2.%d.2/24", i)}})
+			netnstest.End{NS: s.node, Name: fmt.Sprintf("pod%d", i), Addrs: []string{fmt.Sprintf("10.2.%d.1/24", i), fmt.Sprintf("fd00:2:%d::1/64", i)}},
+			netnstest.End{NS: pod, Name: "eth0", Addrs: []string{fmt.Sprintf("10.2.%d.2/24", i), fmt.Sprintf("fd00:2:%d::2/64", i)}})
 		pod.IP(t, "route", "add", "default", "via", fmt.Sprintf("10.2.%d.1", i))
+		pod.IP(t, "-6", "route", "add", "default", "via", fmt.Sprintf("fd00:2:%d::1", i))
 		answerAt(t, pod, podAddr(i))
+		answerAt(t, pod, podAddr6(i))
 		s.pods[i] = pod
 	}
 	return s
@@ -76,20 +85,30 @@ func answerAt(t *testing.T, ns *netnstest.NS, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer c.Close()
-				fmt.Fprintln(c, addr)
-				_, _ = io.Copy(c, c)
-			})
+	listeners := []net.Listener{l}
+	if netnstest.HasSCTP() {
+		l, err := ns.ListenSCTP(netip.MustParseAddrPort(addr))
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		listeners = append(listeners, l)
+	}
+	var wg sync.WaitGroup
+	for _, l := range listeners {
+		wg.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				wg.Go(func() {
+					defer c.Close()
+					fmt.Fprintln(c, addr)
+					_, _ = io.Copy(c, c)
+				})
+			}
+		})
+	}
 	wg.Go(func() {
 		buf := make([]byte, 64)
 		for {
@@ -97,11 +116,14 @@ func answerAt(t *testing.T, ns *netnstest.NS, addr string) {
 			if err != nil {
 				return
 			}
-			_, _ = u.WriteTo([]byte(addr), from)
+			_, _ = u.WriteTo([]byte(addr+"\n"), from)
 		}
 	})
 	t.Cleanup(func() {
-		_, _ = l.Close(), u.Close()
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+		_ = u.Close()
 		wg.Wait()
 	})
 }
@@ -110,7 +132,10 @@ func answerAt(t *testing.T, ns *netnstest.NS, addr string) {
 // memory: the kernel of user-mode Linux has none.
 func (s *site) backend(t *testing.T, cfg Config) *Backend {
 	t.Helper()
-	cfg.NetNS, cfg.Families = s.node.Path(), []proxier.Family{proxier.IPv4}
+	cfg.NetNS = s.node.Path()
+	if cfg.Families == nil {
+		cfg.Families = []proxier.Family{proxier.IPv4}
+	}
 	if cfg.Problem == nil {
 		cfg.Problem = func(p Problem) { t.Errorf("problem: %s", p) }
 	}
@@ -140,7 +165,24 @@ type talk struct {
 // connect opens a connection from the client.
 func (s *site) connect(t *testing.T, to string) (*talk, error) {
 	t.Helper()
-	c, err := s.client.Dial("tcp", to, patience)
+	return s.connectBy(t, proxier.TCP, to)
+}
+
+// connectBy opens a connection or, by UDP, sends a datagram.
+func (s *site) connectBy(t *testing.T, proto proxier.Protocol, to string) (*talk, error) {
+	t.Helper()
+	var c net.Conn
+	var err error
+	switch proto {
+	case proxier.SCTP:
+		c, err = s.client.DialSCTP(0, netip.MustParseAddrPort(to), patience)
+	case proxier.UDP:
+		if c, err = s.client.Dial("udp", to, patience); err == nil {
+			_, err = io.WriteString(c, "?")
+		}
+	default:
+		c, err = s.client.Dial("tcp", to, patience)
+	}
 	if err != nil {
 		return nil, err
 	}

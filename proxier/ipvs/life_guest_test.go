@@ -111,7 +111,7 @@ func TestInGuestDatagramsLeaveAGoneEndpoint(t *testing.T) {
 			_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 			buf := make([]byte, 64)
 			n, err := c.Read(buf)
-			return err == nil && string(buf[:n]) == podAddr(pod)
+			return err == nil && strings.TrimSpace(string(buf[:n])) == podAddr(pod)
 		})
 	}
 }
