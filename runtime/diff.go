@@ -77,7 +77,7 @@ func Diff(old, now *Snapshot) []PodChange {
 	var changes []PodChange
 	for uid, n := range now.pods() {
 		o := old.pods()[uid]
-		if o != nil && looksEqual(o, n) {
+		if o == n || o != nil && looksEqual(o, n) {
 			continue
 		}
 		if c := diffPod(o, n); len(c) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
@@ -14,38 +15,93 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// shown are the sandboxes and containers of a Snapshot by the fingerprints of their
-// encodings. Most of them are in the next one too, where they need not be decoded again:
-// that is what watching a runtime costs most. It is not changed once it is complete.
+// shown is what a Snapshot was made of. Most of it is in the next one too, where it need
+// not be decoded again: that is what watching a runtime costs most. It is not changed once
+// it is complete.
 type shown struct {
 	seed       maphash.Seed
-	sandboxes  map[uint64]*runtimeapi.PodSandbox
-	containers map[uint64]*runtimeapi.Container
+	sandboxes  known[*runtimeapi.PodSandbox]
+	containers known[*runtimeapi.Container]
+	snapshot   *Snapshot
 }
 
-func newShown(seed maphash.Seed, sandboxes, containers int) *shown {
-	return &shown{
-		seed:       seed,
-		sandboxes:  make(map[uint64]*runtimeapi.PodSandbox, sandboxes),
-		containers: make(map[uint64]*runtimeapi.Container, containers),
+// known are the items of a list by the fingerprints of their encodings.
+type known[P any] struct {
+	items map[uint64]P
+	sum   uint64 // of the fingerprints
+}
+
+// listing is a list that comes in, in one message or several.
+type listing[P any] struct {
+	before known[P]
+	prints []uint64
+	items  []P
+	sum    uint64
+}
+
+func newListing[P any](before known[P]) listing[P] {
+	size := len(before.items)
+	return listing[P]{before: before, prints: make([]uint64, 0, size), items: make([]P, 0, size)}
+}
+
+// add notes an item and its fingerprint.
+func (l *listing[P]) add(print uint64, item P) {
+	l.prints, l.items = append(l.prints, print), append(l.items, item)
+	l.sum += print
+}
+
+// same reports whether the list has the items of the one before, in whatever order: two
+// lists of that many items have the same sum, but for a chance of 1 in 2⁶⁴, only then.
+func (l *listing[P]) same() bool {
+	return len(l.items) == len(l.before.items) && l.sum == l.before.sum
+}
+
+// known returns the list for the next one to compare with.
+func (l *listing[P]) known() known[P] {
+	k := known[P]{items: make(map[uint64]P, len(l.items)), sum: l.sum}
+	for i, print := range l.prints {
+		k.items[print] = l.items[i]
 	}
+	return k
 }
 
-// recall is the codec of one Snapshot: it decodes lists, taking from before what did not
-// change, and notes in now what it saw. All other messages it leaves to gRPC's codec.
-// It is used by one call at a time.
+// recall is the codec of one Snapshot: it decodes lists, taking from the one before what
+// did not change. All other messages it leaves to gRPC's codec. It is used by one call at
+// a time.
 type recall struct {
 	encoding.CodecV2
-	before, now *shown
+	seed       maphash.Seed
+	last       *Snapshot
+	sandboxes  listing[*runtimeapi.PodSandbox]
+	containers listing[*runtimeapi.Container]
 }
 
 // newRecall returns the codec of the Snapshot after before, which may be nil.
 func newRecall(before *shown) *recall {
 	if before == nil {
-		before = newShown(maphash.MakeSeed(), 0, 0)
+		before = &shown{seed: maphash.MakeSeed()}
 	}
-	now := newShown(before.seed, len(before.sandboxes), len(before.containers))
-	return &recall{CodecV2: encoding.GetCodecV2(grpcproto.Name), before: before, now: now}
+	return &recall{
+		CodecV2:    encoding.GetCodecV2(grpcproto.Name),
+		seed:       before.seed,
+		last:       before.snapshot,
+		sandboxes:  newListing(before.sandboxes),
+		containers: newListing(before.containers),
+	}
+}
+
+// unchanged returns the Snapshot before if the lists are those that it was made of, else
+// nil.
+func (r *recall) unchanged() *Snapshot {
+	if r.sandboxes.same() && r.containers.same() {
+		return r.last
+	}
+	return nil
+}
+
+// shown returns what the Snapshot after s has to know.
+func (r *recall) shown(s *Snapshot) *shown {
+	return &shown{seed: r.seed, sandboxes: r.sandboxes.known(), containers: r.containers.known(), snapshot: s}
 }
 
 // Unmarshal is that of encoding.CodecV2.
@@ -53,13 +109,13 @@ func (r *recall) Unmarshal(data mem.BufferSlice, v any) error {
 	var err error
 	switch m := v.(type) {
 	case *runtimeapi.ListPodSandboxResponse:
-		m.Items, err = remember(r.now.seed, data, r.before.sandboxes, r.now.sandboxes)
+		m.Items, err = remember(r.seed, data, &r.sandboxes)
 	case *runtimeapi.StreamPodSandboxesResponse:
-		m.PodSandboxes, err = remember(r.now.seed, data, r.before.sandboxes, r.now.sandboxes)
+		m.PodSandboxes, err = remember(r.seed, data, &r.sandboxes)
 	case *runtimeapi.ListContainersResponse:
-		m.Containers, err = remember(r.now.seed, data, r.before.containers, r.now.containers)
+		m.Containers, err = remember(r.seed, data, &r.containers)
 	case *runtimeapi.StreamContainersResponse:
-		m.Containers, err = remember(r.now.seed, data, r.before.containers, r.now.containers)
+		m.Containers, err = remember(r.seed, data, &r.containers)
 	default:
 		return r.CodecV2.Unmarshal(data, v)
 	}
@@ -69,14 +125,15 @@ func (r *recall) Unmarshal(data mem.BufferSlice, v any) error {
 // listField is the number of the field that has the items, in all lists of CRI v1.
 const listField = 1
 
-// remember decodes a list. Items of before are used again, and all are noted in now.
+// remember decodes a message of a list, adds its items to l and returns them. Those that
+// were in the list before are used again.
 func remember[T any, P interface {
 	*T
 	proto.Message
-}](seed maphash.Seed, data mem.BufferSlice, before, now map[uint64]P) ([]P, error) {
+}](seed maphash.Seed, data mem.BufferSlice, l *listing[P]) ([]P, error) {
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
-	items := make([]P, 0, max(0, len(before)-len(now)))
+	first := len(l.items)
 	err := fields(buf.ReadOnlyData(), func(num protowire.Number, typ protowire.Type, value []byte) error {
 		if num != listField || typ != protowire.BytesType {
 			return nil
@@ -85,24 +142,24 @@ func remember[T any, P interface {
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
-		key, err := fingerprint(seed, encoded)
+		print, err := fingerprint(seed, encoded)
 		if err != nil {
 			return err
 		}
-		item, found := before[key]
+		item, found := l.before.items[print]
 		if !found {
 			item = new(T)
 			if err := proto.Unmarshal(encoded, item); err != nil {
 				return err
 			}
 		}
-		now[key], items = item, append(items, item)
+		l.add(print, item)
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("decode a list: %w", err)
 	}
-	return items, nil
+	return slices.Clip(l.items[first:]), nil
 }
 
 // fingerprint is a number that two messages share, but for a chance of 1 in 2⁶⁴, only if

@@ -74,7 +74,7 @@ func TestRecall(t *testing.T) {
 			list[1].Labels, list[1].Annotations = maps.Clone(list[1].Labels), maps.Clone(list[1].Annotations)
 			test.change(list[1])
 			for round := range 20 { // labels come in another order each time
-				after := decode(t, newRecall(first.now), list)
+				after := decode(t, newRecall(first.shown(nil)), list)
 				if d := cmp.Diff(list, after, protocmp.Transform()); d != "" {
 					t.Fatalf("round %d (-want +got):\n%s", round, d)
 				}
@@ -98,12 +98,12 @@ func TestRecallForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := len(first.now.containers); got != 10 {
+	if got := len(first.containers.known().items); got != 10 {
 		t.Errorf("%d containers are known, want 10", got)
 	}
-	second := newRecall(first.now)
+	second := newRecall(first.shown(nil))
 	decode(t, second, list[:3])
-	if got := len(second.now.containers); got != 3 {
+	if got := len(second.containers.known().items); got != 3 {
 		t.Errorf("%d containers are known, want the 3 of the last list", got)
 	}
 }
@@ -129,7 +129,7 @@ func FuzzRecall(f *testing.F) {
 		before := newRecall(nil)
 		_ = before.Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &runtimeapi.ListContainersResponse{})
 		var got, want runtimeapi.ListContainersResponse
-		err := newRecall(before.now).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &got)
+		err := newRecall(before.shown(nil)).Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, &got)
 		if plain := proto.Unmarshal(data, &want); (plain == nil) != (err == nil) {
 			t.Fatalf("decoding gives %v, want %v", err, plain)
 		} else if plain != nil {
@@ -156,7 +156,7 @@ func BenchmarkRecall(b *testing.B) {
 				if err := r.Unmarshal(data, &runtimeapi.ListContainersResponse{}); err != nil {
 					b.Fatal(err)
 				}
-				before = r.now
+				before = r.shown(nil)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

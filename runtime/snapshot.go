@@ -56,8 +56,19 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.shown.Store(codec.now)
-	return NewSnapshot(taken, sandboxes, containers), nil
+	if same := codec.unchanged(); same != nil {
+		return same.asOf(taken), nil
+	}
+	s := NewSnapshot(taken, sandboxes, containers)
+	c.shown.Store(codec.shown(s))
+	return s, nil
+}
+
+// asOf returns s for a later time, at which nothing was different.
+func (s *Snapshot) asOf(taken time.Time) *Snapshot {
+	later := *s
+	later.Taken = taken
+	return &later
 }
 
 // NewSnapshot groups sandboxes and containers by the UID in their labels. A sandbox

@@ -66,6 +66,51 @@ func TestManyDeadContainers(t *testing.T) {
 	}
 }
 
+// A Snapshot in which nothing is different has the pods of the one before; the time is its
+// own.
+func TestSnapshotIsSharedWhileNothingChanges(t *testing.T) {
+	s := runtimetest.StartUnix(t, runtimetest.Config{Images: []runtimetest.Image{{Name: "web"}}})
+	c := s.Client(t)
+	fill(t, c, 2)
+	look := func() *runtime.Snapshot {
+		t.Helper()
+		snap, err := c.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return snap
+	}
+	first := look()
+	for range 10 { // lists come in another order each time
+		now := look()
+		if !now.Taken.After(first.Taken) {
+			t.Errorf("a snapshot was taken at %v, not after %v", now.Taken, first.Taken)
+		}
+		for uid, p := range first.Pods {
+			if now.Pods[uid] != p {
+				t.Errorf("pod %s was made again", uid)
+			}
+		}
+	}
+	id, err := s.ContainerID("default/pod-0", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func() error{
+		func() error { return c.StartContainer(t.Context(), id) },
+		func() error { return c.StopContainer(t.Context(), id, 0) },
+		func() error { return c.RemoveContainer(t.Context(), id) },
+	} {
+		before := look()
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if got := runtime.Diff(before, look()); len(got) != 1 || got[0].Changes[0].ID != id {
+			t.Errorf("changes are %v, want one of %s", got, id)
+		}
+	}
+}
+
 // fill makes n pods of one sandbox and three containers.
 func fill(tb testing.TB, c *runtime.Client, n int) {
 	tb.Helper()
