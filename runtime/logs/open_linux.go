@@ -85,7 +85,22 @@ func removeIn(folder *os.File, name string) error {
 	return nil
 }
 
-// sizeIn returns what a file of the folder holds, without opening it. It says
+// infoBeneath looks at the file at path below an open root. A descriptor that can read
+// nothing (O_PATH) is all that it takes: this is asked of each log every few seconds.
+func infoBeneath(root *os.File, path string) (fileInfo, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve}
+	fd, err := unix.Openat2(int(root.Fd()), path, &how)
+	if err != nil {
+		return fileInfo{}, &os.PathError{Op: "open", Path: filepath.Join(root.Name(), path), Err: err}
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fileInfo{}, &os.PathError{Op: "stat", Path: filepath.Join(root.Name(), path), Err: err}
+	}
+	return newFileInfo(st), nil
+}
+
 // infoIn looks at a file of the folder without opening it.
 func infoIn(folder *os.File, name string) (fileInfo, error) {
 	var st unix.Stat_t

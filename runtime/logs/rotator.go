@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 )
 
@@ -52,7 +53,8 @@ func NewRotator(rt Runtime, list func(context.Context) ([]Live, error), cfg Rota
 	if cfg.Interval == 0 {
 		cfg.Interval = defaultInterval
 	}
-	if _, err := cfg.Policy.withDefaults(); err != nil {
+	var err error
+	if cfg.Policy, err = cfg.Policy.withDefaults(); err != nil {
 		return nil, err
 	}
 	cfg.Log = Options{Log: cfg.Log}.logger()
@@ -76,9 +78,14 @@ func (r *Rotator) once(ctx context.Context) {
 		r.cfg.Log.WarnContext(ctx, "list logs to rotate", "error", err)
 		return
 	}
+	look := looker{limit: r.cfg.Policy.MaxSize}
+	defer look.close()
 	for _, l := range all {
 		if ctx.Err() != nil {
 			return
+		}
+		if look.small(l.File) {
+			continue
 		}
 		rotated, err := Rotate(ctx, l.File, r.cfg.Policy, func(ctx context.Context) error {
 			return r.runtime.ReopenContainerLog(ctx, l.ContainerID)
@@ -89,5 +96,35 @@ func (r *Rotator) once(ctx context.Context) {
 		case rotated:
 			r.cfg.Log.InfoContext(ctx, "log rotated", "container", l.ContainerID, "log", l.File.String())
 		}
+	}
+}
+
+// looker finds the logs for which there is nothing to do, as for nearly all of them. The
+// logs of a node have one root: it is opened once for all of them.
+type looker struct {
+	limit int64 // in bytes
+	root  *os.File
+}
+
+// small reports whether a log is known to be no larger than the limit.
+func (k *looker) small(f File) bool {
+	if f.validate() != nil {
+		return false
+	}
+	if k.root == nil || k.root.Name() != f.Root {
+		k.close()
+		var err error
+		if k.root, err = os.Open(f.Root); err != nil {
+			k.root = nil
+			return false
+		}
+	}
+	info, err := infoBeneath(k.root, f.Path)
+	return err == nil && info.regular && info.size <= k.limit
+}
+
+func (k *looker) close() {
+	if k.root != nil {
+		k.root.Close()
 	}
 }
