@@ -63,13 +63,12 @@ func sendPods(w http.ResponseWriter, pods []*corev1.Pod) {
 	out := bufio.NewWriter(w)
 	defer out.Flush() //nolint:errcheck // who asked may have gone
 	before := `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[`
+	encode := json.NewEncoder(out) // which makes no copies
 	for _, pod := range pods {
-		data, err := json.Marshal(pod)
-		if err != nil {
+		_, _ = out.WriteString(before)
+		if err := encode.Encode(pod); err != nil {
 			panic(http.ErrAbortHandler) // what was sent is no list
 		}
-		_, _ = out.WriteString(before)
-		_, _ = out.Write(data)
 		before = ","
 	}
 	if len(pods) == 0 {
