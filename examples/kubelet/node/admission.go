@@ -279,8 +279,14 @@ func (a *agent) preempt(victim, pod *corev1.Pod) {
 	a.log.Warn("pod is preempted", "pod", fullName(victim), "uid", string(victim.UID), "for", fullName(pod))
 	a.metrics.tally.preemptions.WithLabelValues("").Inc()
 	a.events.Record(events.OfPod(victim, ""), corev1.EventTypeWarning, admission.ReasonPreempting, admission.MessagePreempting)
+	// As on a stock kubelet, one whose containers all end with 0 has succeeded. Of the end
+	// of a manifest's pod containers imply nothing: it would be started anew.
+	var phase corev1.PodPhase
+	if ofManifest(victim) {
+		phase = corev1.PodFailed
+	}
 	a.pool.Terminate(victim.UID, podworker.Termination{
-		Phase: corev1.PodFailed, Reason: admission.ReasonPreempting, Message: admission.MessagePreempting,
+		Phase: phase, Reason: admission.ReasonPreempting, Message: admission.MessagePreempting,
 		Conditions: []corev1.PodCondition{{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonTerminationByKubelet,
 			Message: admission.MessagePreempting, LastTransitionTime: metav1.Now(),

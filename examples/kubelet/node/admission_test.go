@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodekit-go/nodekit/allocatable/capacity"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+	"github.com/nodekit-go/nodekit/runtime/runtimetest"
 )
 
 // small gives the node a machine of 2 CPUs and 4 GiB, of which 500m and the default
@@ -167,6 +168,42 @@ func TestImportantPodTakesThePlaceOfAnother(t *testing.T) {
 			t.Error("no event tells of the preemption")
 		}
 	})
+}
+
+// TestPreemptedPodEndsAsItsContainers: it has failed, unless all of them end with 0.
+func TestPreemptedPodEndsAsItsContainers(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		code int32
+		want corev1.PodPhase
+	}{
+		{"all end with 0", 0, corev1.PodSucceeded},
+		{"one does not", 143, corev1.PodFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			onMachine(t, func(m *machine) {
+				t := m.t
+				m.SetLives("app", runtimetest.Life{Term: &runtimetest.Exit{Code: tt.code}})
+				api := newAPIServer()
+				low, high := apiPod("low"), apiPod("high")
+				for pod, priority := range map[*corev1.Pod]int32{low: 1, high: 2_000_001_000} {
+					pod.Spec.Priority = &priority
+					pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+				}
+				api.bind(low)
+				m.start(t, small(t), api.inCluster)
+				pass(5 * time.Second)
+				api.bind(high)
+				pass(time.Minute)
+				if got := api.phase(low.UID); got != tt.want {
+					t.Errorf("the preempted pod is %q, want %q", got, tt.want)
+				}
+				if got := api.phase(high.UID); got != corev1.PodRunning {
+					t.Errorf("the critical pod is %q, want it running", got)
+				}
+			})
+		})
+	}
 }
 
 // TestNodePage: the page /node tells what there is and what is held.

@@ -255,7 +255,10 @@ func (n *nodeEnvironment) writeKubeletConfig() (string, error) {
 		"failCgroupV1":             false,
 		// Root lacks CAP_SYS_RESOURCE on some hosts.
 		"featureGates": map[string]bool{"KubeletInUserNamespace": true},
-		"evictionHard": map[string]string{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
+		// The images come from an archive and nowhere else.
+		"imageGCHighThresholdPercent": 100,
+		"imageGCLowThresholdPercent":  99,
+		"evictionHard":                map[string]string{"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"},
 	}
 	data, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
