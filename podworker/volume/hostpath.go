@@ -16,9 +16,10 @@ const (
 	hostFileMode = 0o644
 )
 
-// hostPath checks a hostPath volume, or makes it if its type says so. Nothing of it is ever
-// removed or given to somebody else.
-func hostPath(source *corev1.HostPathVolumeSource) (Mounted, error) {
+// HostPath checks what a hostPath names, or makes it if its type says so, as for a volume of a
+// pod or, by a Provider, for a persistent volume. Nothing of it is ever removed or given to
+// somebody else.
+func HostPath(source *corev1.HostPathVolumeSource) (Mounted, error) {
 	mounted := Mounted{Path: source.Path}
 	if source.Type == nil || *source.Type == corev1.HostPathUnset {
 		return mounted, nil

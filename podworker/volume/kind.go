@@ -20,7 +20,7 @@ func (m *Manager) setUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) 
 	case at >= 0:
 		return plain(m.cfg.Providers[at].SetUp(ctx, pod, v))
 	case v.HostPath != nil:
-		return plain(hostPath(v.HostPath))
+		return plain(HostPath(v.HostPath))
 	case v.EmptyDir != nil, v.VolumeSource == corev1.VolumeSource{}:
 		return plain(m.emptyDir(ctx, pod, v))
 	case changes(v):

@@ -74,7 +74,9 @@ type Provider struct {
 	drivers drivers
 	rules   rulebook
 	volumes *volumes
-	nodes   *publisher
+	// locals are the local volumes that somebody works on, by the names of their objects.
+	locals turns
+	nodes  *publisher
 	// wake tells Run that a volume may be unused.
 	wake chan struct{}
 	// unread are volumes of pods whose records could not be read, since New.
@@ -92,6 +94,11 @@ type host interface {
 	own(ctx context.Context, dir string, o ownership) error
 	// unmount undoes what is mounted at or below a path.
 	unmount(ctx context.Context, path string) error
+	// bind shows a directory at another place, with options of mount(8).
+	bind(source, target string, options []string) error
+	// format mounts a device, and makes a file system on it if there is none and the options
+	// allow to write.
+	format(device, target, fsType string, options []string) error
 }
 
 // New returns a Provider that knows what an agent before it left on the disk, which it
@@ -122,6 +129,7 @@ func newWith(cfg Config, h host) (*Provider, error) {
 		drivers: drivers{byName: map[string]*driver{}},
 		rules:   rulebook{drivers: cfg.API.Drivers, known: map[string]reading{}},
 		volumes: newVolumes(),
+		locals:  turns{busy: map[string]chan struct{}{}},
 		nodes:   newPublisher(&cfg, log),
 		wake:    make(chan struct{}, 1),
 	}

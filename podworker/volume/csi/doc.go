@@ -15,10 +15,13 @@
 // Objects of the API are read by name, as a node may. How drivers want to be treated
 // stands in their CSIDriver objects; the CSINode is kept by Run.
 //
+// Claims for persistent volumes that are places of the machine, of the kinds hostPath and
+// local, are set up without a driver.
+//
 // # What it is not for
 //
 // It attaches nothing, makes no volumes and runs no drivers. Persistent volumes of other
-// kinds than csi are refused.
+// kinds than csi, hostPath and local are refused.
 //
 // # Safety
 //

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/moby/sys/mountinfo"
+	mountutils "k8s.io/mount-utils"
+	"k8s.io/utils/exec"
 
 	"github.com/nodekit-go/nodekit/podworker/volume"
 )
@@ -32,3 +34,12 @@ func (h localHost) own(ctx context.Context, dir string, o ownership) error {
 }
 
 func (h localHost) unmount(ctx context.Context, path string) error { return h.Unmount(ctx, path) }
+
+// bind has mount(8) do it, which knows the options and sets those of a bind in a second step.
+func (localHost) bind(source, target string, options []string) error {
+	return mountutils.NewWithoutSystemd("").MountSensitiveWithoutSystemd(source, target, "", append([]string{"bind"}, options...), nil)
+}
+
+func (localHost) format(device, target, fsType string, options []string) error {
+	return mountutils.NewSafeFormatAndMount(mountutils.NewWithoutSystemd(""), exec.New()).FormatAndMount(device, target, fsType, options)
+}

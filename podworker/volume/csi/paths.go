@@ -20,6 +20,10 @@ const (
 	mountDir    = "mount"
 	globalMount = "globalmount"
 	blockDir    = "volumeDevices"
+
+	localName    = "kubernetes.io/local-volume"
+	escapedLocal = "kubernetes.io~local-volume"
+	deviceMounts = "mounts"
 )
 
 // paths are those below the root of an agent.
@@ -40,6 +44,19 @@ func (p paths) target(uid types.UID, spec string) string {
 // devices is the directory with links to the block devices of a pod.
 func (p paths) devices(uid types.UID) string {
 	return filepath.Join(p.pods(), string(uid), blockDir, escapedName)
+}
+
+// locals is the directory with the local volumes of a pod.
+func (p paths) locals(uid types.UID) string {
+	return filepath.Join(p.pods(), string(uid), "volumes", escapedLocal)
+}
+
+// local is where a local volume is bound for a pod.
+func (p paths) local(uid types.UID, spec string) string { return filepath.Join(p.locals(uid), spec) }
+
+// localDevice is where a local device is mounted for all pods of the node.
+func (p paths) localDevice(spec string) string {
+	return filepath.Join(p.root, "plugins", localName, deviceMounts, spec)
 }
 
 func (p paths) plugin() string { return filepath.Join(p.root, "plugins", pluginName) }

@@ -24,19 +24,41 @@ const lookAgain = time.Minute
 // come at any time. What is done already is not done again, but for what the driver
 // wants to be told again and again, and for a volume that grew.
 //
+// Claims for places of this machine, the kinds hostPath and local, need no driver.
+//
 // While the API server does not tell what the volume is, a file system that is mounted
 // for the pod already is what it was.
 func (p *Provider) SetUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (volume.Mounted, error) {
-	w, err := p.resolve(ctx, pod, v)
+	if v.CSI != nil {
+		w, err := fromPod(pod, v)
+		if err != nil {
+			return volume.Mounted{}, err
+		}
+		return p.drive(ctx, &w)
+	}
+	b, err := p.resolve(ctx, pod, v)
 	if errors.Is(err, errUnknown) {
 		if m, ok := p.mountedBefore(pod, v); ok {
 			p.log.Warn("volume is used as it was, the API server does not tell about it", "pod", pod.Namespace+"/"+pod.Name, "uid", pod.UID, "volume", v.Name, "err", err)
 			return m, nil
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return volume.Mounted{}, err
+	case b.pv.Spec.CSI == nil:
+		m, err := p.onHost(ctx, b)
+		return m, b.failed(err)
 	}
+	w, err := b.wanted()
+	if err != nil {
+		return volume.Mounted{}, b.failed(err)
+	}
+	return p.drive(ctx, &w)
+}
+
+// drive has the driver of a volume make it usable.
+func (p *Provider) drive(ctx context.Context, w *wanted) (volume.Mounted, error) {
 	d, err := p.drivers.get(w.id.driver)
 	if err != nil {
 		return volume.Mounted{}, err
@@ -49,8 +71,8 @@ func (p *Provider) SetUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 		return volume.Mounted{}, err
 	}
 	attach := r.attach && w.claim != nil
-	s := p.volumes.use(&w, attach)
-	o := operation{p: p, w: &w, d: d, r: r, s: s}
+	s := p.volumes.use(w, attach)
+	o := operation{p: p, w: w, d: d, r: r, s: s}
 	if attach {
 		if o.attached, err = p.waitAttached(ctx, w.id); err != nil {
 			return volume.Mounted{}, err
@@ -64,34 +86,24 @@ func (p *Provider) SetUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 	return o.run(ctx)
 }
 
-// resolve reads what a pod wants of a volume.
-func (p *Provider) resolve(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (wanted, error) {
-	if v.CSI != nil {
-		return fromPod(pod, v)
-	}
+// resolve reads what a pod has by a claim.
+func (p *Provider) resolve(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (*bound, error) {
 	name, own := claimName(pod, v)
-	failed := func(err error) (wanted, error) {
-		return wanted{}, fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, name, err)
+	b := &bound{pod: pod, volume: v, name: name}
+	var err error
+	if b.claim, err = p.cfg.API.Claims(pod.Namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+		return nil, b.failed(fmt.Errorf("failed to fetch PVC from API server: %w", unlessMissing(err)))
 	}
-	claim, err := p.cfg.API.Claims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return failed(fmt.Errorf("failed to fetch PVC from API server: %w", unlessMissing(err)))
+	if err := checkClaim(pod, b.claim, own); err != nil {
+		return nil, b.failed(err)
 	}
-	if err := checkClaim(pod, claim, own); err != nil {
-		return failed(err)
+	if b.pv, err = p.cfg.API.Volumes.Get(ctx, b.claim.Spec.VolumeName, metav1.GetOptions{}); err != nil {
+		return nil, b.failed(fmt.Errorf("failed to fetch PV %s from API server: %w", b.claim.Spec.VolumeName, unlessMissing(err)))
 	}
-	pv, err := p.cfg.API.Volumes.Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-	if err != nil {
-		return failed(fmt.Errorf("failed to fetch PV %s from API server: %w", claim.Spec.VolumeName, unlessMissing(err)))
+	if err := errors.Join(checkVolume(b.pv, b.claim), b.check()); err != nil {
+		return nil, b.failed(err)
 	}
-	if err := checkVolume(pv, claim); err != nil {
-		return failed(err)
-	}
-	w, err := fromClaim(pod, v, claim, pv)
-	if err != nil {
-		return failed(err)
-	}
-	return w, nil
+	return b, b.failed(p.belongsHere(ctx, b.pv))
 }
 
 // errUnknown says that the API server did not answer what a volume is.

@@ -248,7 +248,7 @@ func TestRefusals(t *testing.T) {
 		{name: "volume of another claim", volume: func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "x" }, want: "does not point to claim.UID db-uid"},
 		{name: "another kind", volume: func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}}
-		}, want: "persistent volume pv-db is of a kind that is not supported, only csi is"},
+		}, want: "persistent volume pv-db is of a kind that is not supported, only csi, hostPath and local are"},
 		{name: "no claim", pod: func(p *corev1.Pod) { p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = "none" }, want: "failed to fetch PVC from API server"},
 		{name: "claim of somebody else", pod: func(p *corev1.Pod) {
 			p.Name, p.Spec.Volumes[0] = "d", corev1.Volume{Name: "b", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}

@@ -22,11 +22,16 @@ type published struct {
 
 // TearDown has the drivers unpublish all volumes of a pod, by the records on disk, and
 // removes what is left. Volumes that no other pod uses are unstaged by Run afterwards.
-// What is still mounted is left alone, and is an error.
+// What is still mounted is left alone, and is an error. Local volumes are unmounted.
 func (p *Provider) TearDown(ctx context.Context, uid types.UID) error {
 	if !segment(string(uid)) {
 		return fmt.Errorf("%q cannot be the UID of a pod", uid)
 	}
+	return errors.Join(p.tearDownLocals(ctx, uid), p.tearDownDriven(ctx, uid))
+}
+
+// tearDownDriven undoes the volumes of drivers.
+func (p *Provider) tearDownDriven(ctx context.Context, uid types.UID) error {
 	all, err := p.ofPod(uid)
 	if err != nil {
 		return err

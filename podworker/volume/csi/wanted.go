@@ -1,7 +1,6 @@
 package csi
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	csiapi "github.com/container-storage-interface/spec/lib/go/csi"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // wanted is a volume as a pod wants it, with all that objects of the API say about it.
@@ -33,61 +31,16 @@ type wanted struct {
 	size  int64 // bytes that the volume shall have, 0: not known
 }
 
-// claimName returns the claim by which a pod has a volume, and whether it is the pod's
-// own, which is made from the pod.
-func claimName(pod *corev1.Pod, v *corev1.Volume) (name string, own bool) {
-	if v.Ephemeral != nil {
-		return pod.Name + "-" + v.Name, true
-	}
-	return v.PersistentVolumeClaim.ClaimName, false
-}
-
-// protection keeps a claim until no pod uses it
-// (https://kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection).
-const protection = "kubernetes.io/pvc-protection"
-
-// checkClaim reports why a pod cannot have the volume of a claim, nil if it can.
-func checkClaim(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, own bool) error {
-	switch {
-	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, protection):
-		return errors.New("PVC is being deleted")
-	case claim.Status.Phase != corev1.ClaimBound:
-		return errors.New("PVC is not bound")
-	case claim.Spec.VolumeName == "":
-		return errors.New("PVC has empty pvc.Spec.VolumeName")
-	case own && !metav1.IsControlledBy(claim, pod):
-		return fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", claim.Namespace, claim.Name, pod.Namespace, pod.Name)
-	}
-	return nil
-}
-
-// checkVolume reports why a volume is not that of a claim, nil if it is.
-func checkVolume(pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) error {
-	switch ref := pv.Spec.ClaimRef; {
-	case ref == nil:
-		return fmt.Errorf("found PV object %s but it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim", pv.Name)
-	case ref.UID != claim.UID:
-		return fmt.Errorf("found PV object %s but its pv.Spec.ClaimRef.UID %s does not point to claim.UID %s", pv.Name, ref.UID, claim.UID)
-	}
-	return nil
-}
-
-// errNotCSI refuses the other kinds of persistent volumes.
-var errNotCSI = errors.New("is of a kind that is not supported, only csi is")
-
-// fromClaim says what a pod wants of a persistent volume.
-func fromClaim(pod *corev1.Pod, v *corev1.Volume, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (wanted, error) {
-	source := pv.Spec.CSI
-	if source == nil {
-		return wanted{}, fmt.Errorf("persistent volume %s %w", pv.Name, errNotCSI)
-	}
+// wanted says what a pod wants of a persistent volume of a driver.
+func (b *bound) wanted() (wanted, error) {
+	pv, source := b.pv, b.pv.Spec.CSI
 	w := wanted{
-		pod: pod, name: v.Name, claim: claim,
+		pod: b.pod, name: b.volume.Name, claim: b.claim,
 		id:            volumeID{driver: source.Driver, handle: source.VolumeHandle},
 		spec:          pv.Name,
 		lifecycle:     storagev1.VolumeLifecyclePersistent,
-		readOnly:      v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly,
-		block:         pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock,
+		readOnly:      b.readOnly(),
+		block:         b.block(),
 		fsType:        source.FSType,
 		modes:         pv.Spec.AccessModes,
 		options:       pv.Spec.MountOptions,
@@ -98,13 +51,6 @@ func fromClaim(pod *corev1.Pod, v *corev1.Volume, claim *corev1.PersistentVolume
 	}
 	if size, ok := pv.Spec.Capacity[corev1.ResourceStorage]; ok {
 		w.size = size.Value()
-	}
-	mounts, devices := uses(pod, v.Name)
-	switch {
-	case mounts && w.block:
-		return wanted{}, fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeMounts", v.Name, corev1.PersistentVolumeBlock)
-	case devices && !w.block:
-		return wanted{}, fmt.Errorf("volume %s has volumeMode %s, but is specified in volumeDevices", v.Name, corev1.PersistentVolumeFilesystem)
 	}
 	return w, w.check()
 }
@@ -139,25 +85,6 @@ func (w *wanted) check() error {
 		return fmt.Errorf("%q cannot be the UID of a pod", w.pod.UID)
 	}
 	return w.id.check()
-}
-
-// uses reports how the containers of a pod use a volume.
-func uses(pod *corev1.Pod, name string) (mounts, devices bool) {
-	look := func(c *corev1.Container) {
-		mounts = mounts || slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name })
-		devices = devices || slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == name })
-	}
-	for i := range pod.Spec.InitContainers {
-		look(&pod.Spec.InitContainers[i])
-	}
-	for i := range pod.Spec.Containers {
-		look(&pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		c := corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
-		look(&c)
-	}
-	return mounts, devices
 }
 
 // record is what is kept beside what is published.

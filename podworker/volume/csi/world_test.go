@@ -3,9 +3,11 @@ package csi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,8 +50,10 @@ func eventually(t *testing.T, what string, ok func() bool) {
 type fakeHost struct {
 	table *csitest.Table
 
-	mu    sync.Mutex // guards owned
+	mu    sync.Mutex // guards the fields below
 	owned map[string]ownership
+	// done is what was mounted for local volumes.
+	done []string
 }
 
 func (h *fakeHost) mounted(path string) (bool, error) { return h.table.Mounted(path) }
@@ -68,6 +72,21 @@ func (h *fakeHost) unmount(_ context.Context, path string) error {
 		}
 	}
 	return nil
+}
+
+func (h *fakeHost) bind(source, target string, options []string) error {
+	return h.mount(source, target, options)
+}
+
+func (h *fakeHost) format(device, target, fsType string, options []string) error {
+	return h.mount(device, target, append([]string{fsType}, options...))
+}
+
+func (h *fakeHost) mount(source, target string, options []string) error {
+	h.mu.Lock()
+	h.done = append(h.done, fmt.Sprint("mount ", filepath.Base(source), " at ", filepath.Base(target), " ", options))
+	h.mu.Unlock()
+	return h.table.Bind(source, target, slices.Contains(options, "ro"))
 }
 
 // world is a node: a driver, a provider, the API server and the disk.
