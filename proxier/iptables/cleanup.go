@@ -92,7 +92,7 @@ func cleanVariants(ctx context.Context, e Exec, v Variant, goes func(Variant) ow
 func cleanVariant(ctx context.Context, e Exec, goes ownership, of func(proxier.Family) programs) (found bool, err error) {
 	var errs []error
 	for _, f := range []proxier.Family{proxier.IPv4, proxier.IPv6} {
-		b := &Backend{cfg: Config{Exec: e}, exec: e, programs: map[proxier.Family]programs{f: of(f)}}
+		b := &Backend{cfg: Config{Exec: e}, exec: e, programs: map[proxier.Family]programs{f: of(f)}, turn: make(chan struct{}, 1)}
 		b.cfg.complete()
 		saved, err := b.save(ctx, f)
 		if errors.Is(err, exec.ErrNotFound) {

@@ -121,6 +121,8 @@ type Backend struct {
 	// refused is how many ServicePorts the last Reset has left out.
 	refused int
 	watched watched
+	// turn has room for the family whose iptables-legacy-restore runs.
+	turn chan struct{}
 }
 
 var _ proxier.Backend = (*Backend)(nil)
@@ -138,7 +140,7 @@ func newWith(cfg Config, h host) (*Backend, error) {
 	if err := cfg.validate(bit); err != nil {
 		return nil, fmt.Errorf("iptables: %w", err)
 	}
-	return &Backend{cfg: cfg, mark: 1 << bit, exec: cfg.Exec, host: h}, nil
+	return &Backend{cfg: cfg, mark: 1 << bit, exec: cfg.Exec, host: h, turn: make(chan struct{}, 1)}, nil
 }
 
 func (c *Config) complete() {

@@ -243,6 +243,39 @@ func TestLockIsLostBetweenTables(t *testing.T) {
 	})
 }
 
+// The lock of iptables-legacy is one for both families: they do not wait for each other.
+func TestFamiliesTakeTurnsForTheLock(t *testing.T) {
+	for _, tt := range []struct {
+		variant Variant
+		want    int // runs at a time
+	}{{Legacy, 1}, {NFT, 2}} {
+		t.Run(string(tt.variant), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCommands()
+				now, most := 0, 0
+				c.before = func(cmd Command) (Result, bool) {
+					if !strings.HasSuffix(cmd.Name, "-restore") {
+						return Result{}, false
+					}
+					c.mu.Lock()
+					now++
+					most = max(most, now)
+					c.mu.Unlock()
+					time.Sleep(time.Minute) //nolint:forbidigo // fake time
+					c.mu.Lock()
+					now--
+					c.mu.Unlock()
+					return Result{}, false
+				}
+				mustReset(t, newFake(t, c, Config{Variant: tt.variant}), servicePort("web", "10.96.0.1", "10.244.0.5:8080"))
+				if most != tt.want {
+					t.Errorf("%d run at a time, want %d", most, tt.want)
+				}
+			})
+		})
+	}
+}
+
 // Addresses of the other family never reach iptables: one would make it refuse all.
 func TestForeignAddressesAreLeftOut(t *testing.T) {
 	c := newCommands()

@@ -62,8 +62,17 @@ func runs(v Variant, text []byte) iter.Seq[[]byte] {
 	}
 }
 
-// feedOne runs iptables-restore until it gets the lock, or LockWait is over.
+// feedOne runs iptables-restore until it gets the lock, or LockWait is over. The lock is one for
+// both families: they take turns, and do not wait for each other in vain.
 func (b *Backend) feedOne(ctx context.Context, f proxier.Family, text []byte) error {
+	if b.programs[f].variant != NFT {
+		select {
+		case b.turn <- struct{}{}:
+			defer func() { <-b.turn }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	c := Command{
 		Name: b.programs[f].restore, Args: []string{"-w", lockSeconds, "--noflush", "--counters"}, Stdin: text,
 	}
