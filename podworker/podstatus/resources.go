@@ -37,9 +37,6 @@ func Granted(shares, quota, period, memory int64) corev1.ResourceRequirements {
 
 // grant fills in what the container was promised and, while it runs, what it has.
 func grant(in *Input, c *corev1.Container, i *Instance, st *corev1.ContainerStatus) {
-	if len(c.Resources.Requests)+len(c.Resources.Limits) == 0 {
-		return
-	}
 	st.AllocatedResources = c.Resources.Requests.DeepCopy()
 	st.Resources = c.Resources.DeepCopy()
 	if i.State != StateRunning {

@@ -179,3 +179,13 @@ func TestHistoryOutlivesCollectedContainers(t *testing.T) {
 		t.Errorf("containers (-want +got):\n%s", diff)
 	}
 }
+
+// TestResourcesOfWhoAsksForNone are empty, not missing: whoever reads a status need not
+// tell one from the other.
+func TestResourcesOfWhoAsksForNone(t *testing.T) {
+	pod := newPod(corev1.RestartPolicyAlways, "a")
+	st := podstatus.Compute(podstatus.Input{Pod: pod, Observed: seen(running("a", "1")), Now: noon}).ContainerStatuses[0]
+	if diff := cmp.Diff(&corev1.ResourceRequirements{}, st.Resources); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
+	}
+}
