@@ -152,7 +152,7 @@ func (s *soak) live(ctx context.Context) error {
 	}
 	for n := 1; ; n++ {
 		left := s.cfg.For - time.Since(s.began)
-		if left <= 0 {
+		if left <= 0 && n > 1 { // There is a round to be judged, however long it took to warm up.
 			return nil
 		}
 		if err := s.round(ctx, n, min(length, left)); err != nil {
