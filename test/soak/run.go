@@ -155,7 +155,7 @@ func (s *soak) live(ctx context.Context) error {
 		if left <= 0 && n > 1 { // There is a round to be judged, however long it took to warm up.
 			return nil
 		}
-		if err := s.round(ctx, n, min(length, left)); err != nil {
+		if err := s.round(ctx, n, min(length, max(left, 0))); err != nil {
 			return err
 		}
 	}
