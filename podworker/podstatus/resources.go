@@ -1,10 +1,9 @@
 package podstatus
 
 import (
-	"maps"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // The units and smallest values of CPU weights and quotas (kernel:
@@ -76,10 +75,13 @@ func actual(promised, has, had corev1.ResourceList, leastCPU int64) {
 	}
 }
 
-// grantPod fills in the resources of the pod as a whole.
+// grantPod fills in the resources of the pod as a whole, and what is allocated to it: the
+// sum of its containers where it asks for nothing as a whole.
 func grantPod(in *Input, st *corev1.PodStatus) {
+	if sum := resourcehelper.PodRequests(in.Pod, resourcehelper.PodResourcesOptions{}); len(sum) > 0 {
+		st.AllocatedResources = sum
+	}
 	if r := in.Pod.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
-		st.AllocatedResources = maps.Clone(r.Requests)
 		st.Resources = r.DeepCopy()
 	}
 }

@@ -126,8 +126,13 @@ func TestResizeConditions(t *testing.T) {
 
 func TestResourcesOfThePod(t *testing.T) {
 	pod := newPod(corev1.RestartPolicyAlways, "a")
-	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("cpu", "1"), Limits: amounts("cpu", "1", "memory", "1Gi")}
+	pod.Spec.Containers[0].Resources.Requests = amounts("cpu", "250m")
 	st := podstatus.Compute(podstatus.Input{Pod: pod, Observed: seen(running("a", "1")), Now: noon})
+	if diff := cmp.Diff(amounts("cpu", "250m"), st.AllocatedResources); diff != "" || st.Resources != nil {
+		t.Errorf("allocated without resources of the pod (-want +got):\n%sresources: %v", diff, st.Resources)
+	}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: amounts("cpu", "1"), Limits: amounts("cpu", "1", "memory", "1Gi")}
+	st = podstatus.Compute(podstatus.Input{Pod: pod, Observed: seen(running("a", "1")), Now: noon})
 	if diff := cmp.Diff(pod.Spec.Resources, st.Resources) + cmp.Diff(pod.Spec.Resources.Requests, st.AllocatedResources); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)
 	}

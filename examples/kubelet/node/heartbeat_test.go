@@ -85,7 +85,10 @@ func TestNodeTellsHowItIs(t *testing.T) {
 		if got := n.Status.Allocatable.Cpu().String(); got != "1500m" || n.Status.Capacity.Cpu().String() != "2" {
 			t.Errorf("allocatable %v of %v", n.Status.Allocatable, n.Status.Capacity)
 		}
-		features := []string{"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}
+		features := []string{
+			"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers",
+			"RestartAllContainersOnContainerExits",
+		}
 		if diff := cmp.Diff(features, n.Status.DeclaredFeatures); diff != "" {
 			t.Errorf("declared features (-want +got):\n%s", diff)
 		}

@@ -51,11 +51,13 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 }
 
 // declaredFeatures are those features that the scheduler and the API server ask a node
-// for which are here. The kubelet of this release declares one more by default: to resize
-// init containers that are no sidecars, of which there is nothing here
+// for which are here; the kubelet of this release declares the same by default
 // (https://pkg.go.dev/k8s.io/component-helpers/nodedeclaredfeatures/features).
 func declaredFeatures() []string {
-	return []string{"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"}
+	return []string{
+		"ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers",
+		"RestartAllContainersOnContainerExits",
+	}
 }
 
 // images lists the images on the runtime; nil before it has answered.
