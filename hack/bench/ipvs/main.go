@@ -111,24 +111,29 @@ func (b *bench) measure(ctx context.Context, name, program string) (r result, er
 	if r.start, err = p.await(b.limit, func(t table) bool { return t.targets >= b.services*b.endpoints && t.servers >= b.services }); err != nil {
 		return r, err
 	}
-	if err := p.quiet(); err != nil {
+	if err := p.quiet(b.limit); err != nil {
 		return r, err
 	}
 	r.startCPU, r.startForks = p.spent()
+	fmt.Printf("%-6s all in IPVS after %.2fs, at rest with CPU %.2fs forks %.0f\n", name, r.start.Seconds(), r.startCPU.Seconds(), r.startForks)
 	for i := range b.updates {
 		at := objects.change(i * 7 % b.services)
 		took, err := p.await(b.limit, func(t table) bool { return t.has[at] })
 		if err != nil {
 			return r, fmt.Errorf("update %d: %w", i, err)
 		}
-		r.update += took
-		if err := p.quiet(); err != nil {
+		if err := p.quiet(b.limit); err != nil {
 			return r, err
 		}
+		cpu, forks := p.spent()
+		fmt.Printf("%-6s update %d in IPVS after %.1fms, at rest with CPU %.1fms forks %.0f\n", name, i+1,
+			float64(took.Microseconds())/1000, float64(cpu.Microseconds())/1000, forks)
+		r.update += took
+		r.updateCPU += cpu
+		r.updateForks += forks
 	}
 	n := time.Duration(b.updates)
-	cpu, forks := p.spent()
-	r.update, r.updateCPU, r.updateForks = r.update/n, cpu/n, forks/float64(b.updates)
+	r.update, r.updateCPU, r.updateForks = r.update/n, r.updateCPU/n, r.updateForks/float64(b.updates)
 	r.rss = p.peak()
 	return r, nil
 }

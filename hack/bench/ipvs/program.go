@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// program is a kube-proxy that runs.
+// program is a kube-proxy that runs, in a cgroup of its own: so what its children use counts
+// while they run.
 type program struct {
-	cmd     *exec.Cmd
-	config  string
-	log     string
-	begun   time.Time
-	cpu     time.Duration // at the last call of spent
-	forked  float64
-	ended   chan error
-	changed time.Time
+	cmd    *exec.Cmd
+	config string
+	log    string
+	cgroup string
+	cpu    time.Duration // at the last call of spent
+	forked float64
+	ended  chan error
 }
 
 func (b *bench) start(ctx context.Context, name, path, server string) (*program, error) {
@@ -31,7 +31,15 @@ func (b *bench) start(ctx context.Context, name, path, server string) (*program,
 	if err != nil {
 		return nil, err
 	}
-	p := &program{config: config, log: filepath.Join(b.dir, name+".log"), ended: make(chan error, 1)}
+	p := &program{config: config, log: filepath.Join(b.dir, name+".log"), cgroup: "/sys/fs/cgroup/bench-" + name, ended: make(chan error, 1)}
+	if err := os.Mkdir(p.cgroup, 0o755); err != nil {
+		return nil, err
+	}
+	cgroup, err := os.Open(p.cgroup)
+	if err != nil {
+		return nil, err
+	}
+	defer cgroup.Close()
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
@@ -39,8 +47,8 @@ func (b *bench) start(ctx context.Context, name, path, server string) (*program,
 	defer log.Close()
 	p.cmd = exec.CommandContext(ctx, path, "--config", config, "--hostname-override", "node-a")
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cgroup.Fd())}
 	p.forked = forks()
-	p.begun = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -60,47 +68,43 @@ func (p *program) stop(ctx context.Context, cleaner string) error {
 	return nil
 }
 
-// await waits until done is true of what IPVS has, and returns how long that took.
+// await waits until done is true of what IPVS has, and returns how long that took, to a
+// twentieth: to list all of it costs the machine more the more there is.
 func (p *program) await(limit time.Duration, done func(table) bool) (time.Duration, error) {
-	begin := p.begun
-	if !p.changed.IsZero() {
-		begin = time.Now()
-	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(limit); ; <-tick.C {
+	begin := time.Now()
+	for {
 		t, err := readTable()
-		if err != nil {
-			return 0, err
+		took := time.Since(begin)
+		if err != nil || done(t) {
+			return took, err
 		}
-		if done(t) {
-			p.changed = time.Now()
-			return p.changed.Sub(begin), nil
+		if took > limit {
+			return 0, fmt.Errorf("not done after %v: %d virtual servers, %d real servers\n%s", limit, t.servers, t.targets, p.tail())
 		}
 		select {
 		case err := <-p.ended:
 			p.ended <- err
 			return 0, fmt.Errorf("it ended: %w\n%s", err, p.tail())
-		default:
-		}
-		if time.Now().After(deadline) {
-			return 0, fmt.Errorf("not done after %v: %d virtual servers, %d real servers\n%s", limit, t.servers, t.targets, p.tail())
+		case <-time.After(max(20*time.Millisecond, took/20)):
 		}
 	}
 }
 
-// quiet waits until the program has used no CPU to speak of for a second.
-func (p *program) quiet() error {
-	last := p.used()
-	for range 600 {
-		time.Sleep(time.Second)
-		now := p.used()
-		if now-last < 50*time.Millisecond {
+// quiet waits until the program is at rest: looked at twenty times in two seconds, it has no
+// children and nothing on the machine wants to run but who looks. That it uses no CPU would tell
+// nothing on a machine that gets none from its host.
+func (p *program) quiet(limit time.Duration) error {
+	rest := 0
+	for begin := time.Now(); time.Since(begin) < limit; {
+		time.Sleep(100 * time.Millisecond)
+		if rest++; p.processes() > 1 || running() > 1 {
+			rest = 0
+		}
+		if rest == 20 {
 			return nil
 		}
-		last = now
 	}
-	return fmt.Errorf("it does not come to rest\n%s", p.tail())
+	return fmt.Errorf("it does not come to rest in %v\n%s", limit, p.tail())
 }
 
 // spent returns the CPU that the program and its children used, and the processes and
@@ -112,21 +116,25 @@ func (p *program) spent() (time.Duration, float64) {
 	return c, f
 }
 
-// used is the CPU of the program and of the children that it has waited for.
+// used is the CPU of the program and of all its children.
 func (p *program) used() time.Duration {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	data, err := os.ReadFile(filepath.Join(p.cgroup, "cpu.stat"))
 	if err != nil {
 		return p.cpu
 	}
-	_, rest, _ := bytes.Cut(data, []byte(") "))
-	fields := strings.Fields(string(rest))
-	var ticks int64
-	for _, i := range []int{11, 12, 13, 14} { // utime, stime, cutime, cstime: proc_pid_stat(5)
-		n, _ := strconv.ParseInt(fields[i], 10, 64)
-		ticks += n
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return time.Duration(n) * time.Microsecond
+		}
 	}
-	const perSecond = 100 // USER_HZ
-	return time.Duration(ticks) * time.Second / perSecond
+	return p.cpu
+}
+
+// processes is how many run, the program itself among them.
+func (p *program) processes() int {
+	data, _ := os.ReadFile(filepath.Join(p.cgroup, "cgroup.procs"))
+	return bytes.Count(data, []byte("\n"))
 }
 
 // peak is the most memory that the program had, in KiB.
@@ -147,10 +155,15 @@ func (p *program) tail() string {
 }
 
 // forks is how many processes and threads the machine has started.
-func forks() float64 {
+func forks() float64 { return statistic("processes ") }
+
+// running is how many threads run or want to, the calling one among them.
+func running() float64 { return statistic("procs_running ") }
+
+func statistic(name string) float64 {
 	data, _ := os.ReadFile("/proc/stat")
 	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "processes "); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			n, _ := strconv.ParseFloat(strings.TrimSpace(rest), 64)
 			return n
 		}
