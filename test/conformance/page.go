@@ -86,7 +86,7 @@ func writeSummary(b *strings.Builder, comparisons []Comparison) {
 		stock += c.Stock.Wall()
 	}
 	if stock > 0 {
-		fmt.Fprintf(b, "\nOne run of each of these takes %s with ours and %s with the stock binaries: **%.2f**.\n",
+		fmt.Fprintf(b, "\nOne run of each of these takes %s with ours and %s with the stock binaries: **%.2f**. The machine does other things, too: each\nrun below has its load beside it.\n",
 			ours.Round(time.Second), stock.Round(time.Second), ours.Seconds()/stock.Seconds())
 	}
 	if unexplained > 0 {
