@@ -94,7 +94,7 @@ func (c *catalog) shown() []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(c.pods))
 	for uid, pod := range c.pods {
 		if s, ok := c.statuses[uid]; ok && ofManifest(pod) {
-			pod = withStatus(pod, s)
+			pod = withStatus(pod, *s)
 		}
 		pods = append(pods, pod)
 	}
@@ -117,7 +117,7 @@ func (c *catalog) named(namespace, name string) (*corev1.Pod, bool) {
 		return nil, false
 	}
 	if s, ok := c.statuses[found.UID]; ok {
-		found = withStatus(found, s)
+		found = withStatus(found, *s)
 	}
 	return found, true
 }

@@ -29,7 +29,8 @@ type catalog struct {
 	// revision grows with each change.
 	revision uint64
 	pods     map[types.UID]*corev1.Pod
-	statuses map[types.UID]corev1.PodStatus
+	// statuses are not changed: they are replaced.
+	statuses map[types.UID]*corev1.PodStatus
 	// gone are the pods of the last set that are not in this one.
 	gone map[types.UID]*corev1.Pod
 	// recalled are those that an earlier process had from a source that is silent.
@@ -38,7 +39,7 @@ type catalog struct {
 
 // newCatalog returns a catalog that has heard nothing.
 func newCatalog() *catalog {
-	return &catalog{pods: map[types.UID]*corev1.Pod{}, statuses: map[types.UID]corev1.PodStatus{}}
+	return &catalog{pods: map[types.UID]*corev1.Pod{}, statuses: map[types.UID]*corev1.PodStatus{}}
 }
 
 // replace takes what the sources have and returns the pods that are new or changed, in
@@ -70,7 +71,7 @@ func (c *catalog) replace(set podsource.Merged) []*corev1.Pod {
 	maps.DeleteFunc(c.gone, func(uid types.UID, _ *corev1.Pod) bool { return next[uid] != nil })
 	c.pods, c.recalled = next, set.Recalled
 	if set.Complete { // before that nothing has ended for its absence
-		maps.DeleteFunc(c.statuses, func(uid types.UID, _ corev1.PodStatus) bool { return next[uid] == nil })
+		maps.DeleteFunc(c.statuses, func(uid types.UID, _ *corev1.PodStatus) bool { return next[uid] == nil })
 	}
 	maps.DeleteFunc(c.first, func(uid types.UID, _ bool) bool { return next[uid] == nil })
 	return changed
@@ -178,11 +179,15 @@ func (c *catalog) uids() iter.Seq[types.UID] {
 func (c *catalog) setStatus(pod *corev1.Pod, status corev1.PodStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pods[pod.UID] != nil {
-		c.statuses[pod.UID] = status
-		delete(c.first, pod.UID)
-		c.revision++
+	if c.pods[pod.UID] == nil {
+		return
 	}
+	delete(c.first, pod.UID)
+	if old := c.statuses[pod.UID]; old != nil && equality.Semantic.DeepEqual(*old, status) {
+		return
+	}
+	c.statuses[pod.UID] = &status
+	c.revision++
 }
 
 // status returns the newest status of a pod, false if there is none yet.
@@ -190,13 +195,16 @@ func (c *catalog) status(uid types.UID) (corev1.PodStatus, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.statuses[uid]
-	return s, ok
+	if !ok {
+		return corev1.PodStatus{}, false
+	}
+	return *s, true
 }
 
 // knownPod is a pod with its newest status.
 type knownPod struct {
 	pod    *corev1.Pod
-	status corev1.PodStatus
+	status *corev1.PodStatus
 }
 
 // known returns the pods of the set whose status is known. They are not to be changed.

@@ -87,7 +87,7 @@ func (g *gauges) count(a *agent, tell func(*prometheus.Desc, float64, ...string)
 	ephemeral, resizes := 0, 0
 	for _, k := range a.catalog.known() {
 		ephemeral += len(k.pod.Spec.EphemeralContainers)
-		if isResizing(&k.status) {
+		if isResizing(k.status) {
 			resizes++
 		}
 		static[k.pod.UID] = staticLabel(ofManifest(k.pod))

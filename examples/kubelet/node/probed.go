@@ -57,7 +57,7 @@ func (p *probing) add(pod *corev1.Pod, status *corev1.PodStatus, ending bool) {
 func (p *probing) begin(c *probes.Container) error {
 	known := p.knows(c.Ref.ID)
 	p.mu.Lock()
-	p.missed[c.Ref.ID] = 0
+	p.followed[c.Ref.ID] = &followed{pod: c.Ref.UID}
 	p.mu.Unlock()
 	if err := p.engine.Add(*c); err != nil {
 		p.removed(c.Ref)
@@ -113,39 +113,45 @@ func (p *probing) watch(snap *runtime.Snapshot) {
 	if p == nil {
 		return
 	}
-	states := map[string]runtimeapi.ContainerState{}
-	for _, pod := range snap.Pods {
-		for _, c := range pod.Containers {
-			states[c.GetId()] = c.GetState()
-		}
-	}
-	for _, id := range p.ended(states) {
+	for _, id := range p.ended(snap) {
 		p.engine.Remove(id)
 	}
 }
 
 // ended returns the containers that are probed and do not run any more.
-func (p *probing) ended(states map[string]runtimeapi.ContainerState) []string {
+func (p *probing) ended(snap *runtime.Snapshot) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var ended []string
-	for id := range p.missed {
-		state, listed := states[id]
-		switch {
+	for id, f := range p.followed {
+		switch state, listed := stateOf(snap.Pods[f.pod], id); {
 		case listed && state == runtimeapi.ContainerState_CONTAINER_RUNNING:
-			p.missed[id] = 0
+			f.missed = 0
 			continue
 		case listed && state == runtimeapi.ContainerState_CONTAINER_EXITED:
-			p.missed[id] = goneAfter
+			f.missed = goneAfter
 		default:
-			p.missed[id]++
+			f.missed++
 		}
-		if p.missed[id] >= goneAfter {
+		if f.missed >= goneAfter {
 			ended = append(ended, id)
 			p.forgetLocked(id)
 		}
 	}
 	return ended
+}
+
+// stateOf returns the state of a container of a pod, false if the pod has none of this id.
+func stateOf(pod *runtime.Pod, id string) (runtimeapi.ContainerState, bool) {
+	if pod == nil {
+		return 0, false
+	}
+	for _, c := range pod.Containers {
+		if c.GetId() == id {
+			return c.GetState(), true
+		}
+	}
+	return 0, false
 }
 
 // discover begins to probe a pod's containers that run according to the runtime, and

@@ -19,7 +19,14 @@ type probeMetrics struct {
 	mu sync.Mutex // guards counted
 	// counted are the series of each pod, which go with it: they outlive its containers,
 	// as with the kubelet, so that who counts failures sees those of all lives.
-	counted map[types.UID]map[probeSeries]bool
+	counted map[types.UID]map[probeSeries]probeCounts
+}
+
+// probeCounts are the series of a probe and a result: looking them up by their labels each
+// time costs more than to count.
+type probeCounts struct {
+	total    prometheus.Counter
+	duration prometheus.Observer // nil: nothing has been timed
 }
 
 // probeSeries names what is counted of a probe.
@@ -30,7 +37,7 @@ type probeSeries struct {
 }
 
 func newProbeMetrics() *probeMetrics {
-	m := &probeMetrics{registry: prometheus.NewRegistry(), counted: map[types.UID]map[probeSeries]bool{}}
+	m := &probeMetrics{registry: prometheus.NewRegistry(), counted: map[types.UID]map[probeSeries]probeCounts{}}
 	m.total = prometheus.NewCounterVec(prometheus.CounterOpts{Name: probes.MetricTotal, Help: "Attempts of probes, by their result."},
 		[]string{"probe_type", "result", "container", "pod", "namespace", "pod_uid"})
 	m.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: probes.MetricDuration, Help: "How long attempts took that did not fail."},
@@ -46,13 +53,20 @@ func (m *probeMetrics) attempted(a probes.Attempt) {
 	defer m.mu.Unlock()
 	of := m.counted[s.uid]
 	if of == nil {
-		of = map[probeSeries]bool{}
+		of = map[probeSeries]probeCounts{}
 		m.counted[s.uid] = of
 	}
-	of[s] = true
-	m.total.WithLabelValues(s.values()...).Inc()
-	if a.Timed() {
-		m.duration.WithLabelValues(s.durationValues()...).Observe(a.Duration.Seconds())
+	counts, known := of[s]
+	if !known {
+		counts.total = m.total.WithLabelValues(s.values()...)
+		if a.Timed() {
+			counts.duration = m.duration.WithLabelValues(s.durationValues()...)
+		}
+		of[s] = counts
+	}
+	counts.total.Inc()
+	if counts.duration != nil {
+		counts.duration.Observe(a.Duration.Seconds())
 	}
 }
 

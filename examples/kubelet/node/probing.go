@@ -52,13 +52,19 @@ type probing struct {
 	tell func(probes.Ref, podsync.Event)
 
 	mu sync.Mutex // guards the fields below
-	// missed has the containers that are probed, and how many looks at the runtime in
-	// a row have not shown them running.
-	missed map[string]int
+	// followed has the containers that are probed.
+	followed map[string]*followed
 	// said has the last event about each probe.
 	said map[probeID]saying
 	// faults has what was last wrong with the probes of a pod.
 	faults map[types.UID]string
+}
+
+// followed is a container that is probed.
+type followed struct {
+	pod types.UID
+	// missed is how many looks at the runtime in a row have not shown it running.
+	missed int
 }
 
 // probeID names a probe of a container.
@@ -85,15 +91,15 @@ func newProbing(n *Node, a *agent) (*probing, error) {
 		return nil, nil
 	}
 	p := &probing{
-		build:   cfg.Build,
-		clients: probes.Clients{Exec: probes.ExecIn(a.runtime), GRPC: grpc.New, Reach: cfg.Reach},
-		log:     n.log,
-		began:   time.Now(),
-		metrics: a.metrics.probes,
-		tell:    a.tellProbe,
-		missed:  map[string]int{},
-		said:    map[probeID]saying{},
-		faults:  map[types.UID]string{},
+		build:    cfg.Build,
+		clients:  probes.Clients{Exec: probes.ExecIn(a.runtime), GRPC: grpc.New, Reach: cfg.Reach},
+		log:      n.log,
+		began:    time.Now(),
+		metrics:  a.metrics.probes,
+		tell:     a.tellProbe,
+		followed: map[string]*followed{},
+		said:     map[probeID]saying{},
+		faults:   map[types.UID]string{},
 	}
 	if p.build == nil {
 		p.build = probes.FromPod
@@ -159,7 +165,7 @@ func (p *probing) attempted(a probes.Attempt) {
 func (p *probing) counts(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, known := p.missed[id]
+	_, known := p.followed[id]
 	return known
 }
 
@@ -176,7 +182,7 @@ func (p *probing) news(id probeID, e probes.Event, at time.Time) bool {
 	if ok && last.event == e && at.Sub(last.at) < sayAgain {
 		return false
 	}
-	if _, known := p.missed[id.container]; known {
+	if _, known := p.followed[id.container]; known {
 		p.said[id] = saying{e, at}
 	}
 	return true
@@ -190,7 +196,7 @@ func (p *probing) removed(ref probes.Ref) {
 }
 
 func (p *probing) forgetLocked(id string) {
-	delete(p.missed, id)
+	delete(p.followed, id)
 	for _, kind := range []probes.Kind{probes.Startup, probes.Liveness, probes.Readiness} {
 		delete(p.said, probeID{id, kind})
 	}

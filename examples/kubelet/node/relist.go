@@ -109,7 +109,7 @@ func (a *agent) look(ctx context.Context) {
 func (a *agent) discover(snap *runtime.Snapshot) {
 	for _, k := range a.catalog.known() {
 		if !a.ending(k.pod.UID) {
-			a.probing.discover(k.pod, &k.status, snap.Pods[k.pod.UID])
+			a.probing.discover(k.pod, k.status, snap.Pods[k.pod.UID])
 		}
 	}
 }
