@@ -79,8 +79,15 @@ func TestJudge(t *testing.T) {
 			quietly(o, func(i int, c Counts) { c[ProxyFiledes] += 2 * int64(i) })
 		}, []string{"no more file descriptors of kube-proxy"}},
 		{"a heap that grows", func(o *Observation) {
-			quietly(o, func(i int, c Counts) { c[KubeletHeap] += int64(i) * 300 << 10 })
+			quietly(o, func(i int, c Counts) { c[KubeletHeap] += int64(i) * 400 << 10 })
 		}, []string{"live heap of the kubelet does not grow"}},
+		{"caches that fill in the first half", func(o *Observation) {
+			quietly(o, func(i int, c Counts) { c[KubeletHeap] += min(int64(i), 6) << 20 })
+		}, nil},
+		{"a heap that grows, with few quiet points", func(o *Observation) {
+			o.Samples = o.Samples[:8]
+			quietly(o, func(i int, c Counts) { c[ProxyHeap] += int64(i) << 20 })
+		}, []string{"live heap of kube-proxy does not grow"}},
 		{"a heap with one peak", func(o *Observation) {
 			quietly(o, func(i int, c Counts) {
 				if i == 12 {

@@ -28,8 +28,9 @@ type Report struct {
 	// Work is what was done, Requests what the clients got.
 	Work     map[Work]int        `json:"work"`
 	Requests map[string]Requests `json:"requests"`
-	// Failures tell of the first things that did not work.
+	// Failures tell of the first things that did not work, Failed is how many there were.
 	Failures []string `json:"failures,omitempty"`
+	Failed   int      `json:"failed"`
 	// Quiet is what was counted when all was gone; the first is the baseline.
 	Quiet []Sample `json:"quiet"`
 }
@@ -38,7 +39,7 @@ type Report struct {
 func newReport(o Observation) *Report {
 	r := &Report{
 		Samples: len(o.Samples), Facts: Judge(o),
-		Work: o.Work, Requests: o.Requests, Failures: o.Failures,
+		Work: o.Work, Requests: o.Requests, Failures: o.Failures, Failed: o.Failed,
 	}
 	for _, s := range o.Samples {
 		if s.Quiet {
@@ -46,6 +47,15 @@ func newReport(o Observation) *Report {
 		}
 	}
 	return r
+}
+
+// Again judges a soak once more, by its report and by all of its samples, as they are in its
+// folder: the rules may be others by now.
+func Again(r *Report, samples []Sample) *Report {
+	o := Observation{Samples: samples, Work: r.Work, Requests: r.Requests, Failures: r.Failures, Failed: max(r.Failed, len(r.Failures))}
+	again := newReport(o)
+	again.Kit, again.Versions, again.Date, again.Seed, again.For, again.Seconds = r.Kit, r.Versions, r.Date, r.Seed, r.For, r.Seconds
+	return again
 }
 
 // Passed reports whether all facts hold.

@@ -46,6 +46,9 @@ func TestReport(t *testing.T) {
 	if diff := cmp.Diff(*bad, again); diff != "" {
 		t.Errorf("report, read again (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff(*bad, *Again(&again, o.Samples)); diff != "" {
+		t.Errorf("report, judged again (-want +got):\n%s", diff)
+	}
 }
 
 func TestLog(t *testing.T) {

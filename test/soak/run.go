@@ -83,6 +83,9 @@ type soak struct {
 	samples []Sample
 }
 
+// SamplesFile is the file in [Config.Dir] that has each [Sample] as a line of JSON.
+const SamplesFile = "samples.jsonl"
+
 // Run starts a cluster of one node, lets it live, and stops it. An error says that the soak
 // could not be done; there is a report nevertheless of what was seen until then, if
 // anything was. It needs root and the packages that [cluster.Prepare] installs.
@@ -90,7 +93,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	file, err := os.Create(filepath.Join(cfg.Dir, "samples.jsonl"))
+	file, err := os.Create(filepath.Join(cfg.Dir, SamplesFile))
 	if err != nil {
 		return nil, fmt.Errorf("soak: %w", err)
 	}

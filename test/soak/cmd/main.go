@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,6 +29,7 @@ type options struct {
 	config soak.Config
 	output string
 	record bool
+	again  bool // Judge what is in the folder.
 }
 
 func main() {
@@ -60,6 +62,7 @@ func parse(args []string, complaints io.Writer) (*options, error) {
 	f.StringVar(&o.config.Dir, "dir", "", "`folder` for samples and logs; default: one in _out/soak")
 	f.StringVar(&o.output, "o", "table", "`format` of the outcome: table or json")
 	f.BoolVar(&o.record, "record", false, "put the outcome of a whole run under "+results)
+	f.BoolVar(&o.again, "again", false, "judge the soak whose samples are in the folder, instead of a new one")
 	kubelet := f.String("kubelet", "ours", "the kubelet: stock, ours or a `path`")
 	proxy := f.String("proxy", "ours", "kube-proxy: stock, ours or a `path`")
 	runtime := f.String("runtime", "containerd", "containerd (the distribution's), containerd2 (a current one), or the `path` of the socket of a runtime that runs")
@@ -114,13 +117,10 @@ func (o *options) name() string {
 	return strings.ReplaceAll(o.kit().Name(conformance.Set{Part: conformance.Network}), "/", "-")
 }
 
-// run runs the soak and prints its outcome. It reports whether all facts hold.
+// run runs the soak, or judges one again, and prints its outcome. It reports whether all
+// facts hold.
 func run(ctx context.Context, o *options, w io.Writer) (bool, error) {
-	if err := cluster.Prepare(ctx, os.Stderr); err != nil {
-		return false, err
-	}
-	o.config.Progress = func(line string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.TimeOnly), line) }
-	report, err := soak.Run(ctx, o.config)
+	report, err := o.report(ctx)
 	if report == nil {
 		return false, err
 	}
@@ -128,11 +128,51 @@ func run(ctx context.Context, o *options, w io.Writer) (bool, error) {
 	if o.output == "json" {
 		write = report.WriteJSON
 	}
-	err = errors.Join(err, write(w), save(report, filepath.Join(o.config.Dir, "report.json")))
+	err = errors.Join(err, write(w), save(report, filepath.Join(o.config.Dir, outcome)))
 	if err == nil && o.record {
 		err = save(report, filepath.Join(results, o.name()+".json"))
 	}
 	return report.Passed(), err
+}
+
+// outcome is the file of the outcome, in the folder of a soak.
+const outcome = "report.json"
+
+func (o *options) report(ctx context.Context) (*soak.Report, error) {
+	if o.again {
+		return judgeAgain(o.config.Dir)
+	}
+	if err := cluster.Prepare(ctx, os.Stderr); err != nil {
+		return nil, err
+	}
+	o.config.Progress = func(line string) { fmt.Fprintln(os.Stderr, time.Now().Format(time.TimeOnly), line) }
+	return soak.Run(ctx, o.config)
+}
+
+// judgeAgain judges the soak in a folder.
+func judgeAgain(dir string) (*soak.Report, error) {
+	data, err := os.ReadFile(filepath.Join(dir, outcome))
+	if err != nil {
+		return nil, fmt.Errorf("judge again: %w", err)
+	}
+	var report soak.Report
+	if err := json.Unmarshal(data, &report); err != nil {
+		return nil, fmt.Errorf("judge again: read %s: %w", outcome, err)
+	}
+	lines, err := os.Open(filepath.Join(dir, soak.SamplesFile))
+	if err != nil {
+		return nil, fmt.Errorf("judge again: %w", err)
+	}
+	defer lines.Close()
+	var samples []soak.Sample
+	for decoder := json.NewDecoder(lines); decoder.More(); {
+		var s soak.Sample
+		if err := decoder.Decode(&s); err != nil {
+			return nil, fmt.Errorf("judge again: read sample %d: %w", len(samples)+1, err)
+		}
+		samples = append(samples, s)
+	}
+	return soak.Again(&report, samples), nil
 }
 
 // save writes a report to a file.

@@ -87,3 +87,33 @@ func TestSaveMakesTheFolder(t *testing.T) {
 		t.Errorf("the file holds %s, %v", data, err)
 	}
 }
+
+func TestJudgeAgain(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := judgeAgain(dir); err == nil {
+		t.Error("a folder without a soak was judged")
+	}
+	if err := save(&soak.Report{Kit: "a kit", Requests: map[string]soak.Requests{"cluster IP": {Sent: 9}}}, filepath.Join(dir, outcome)); err != nil {
+		t.Fatal(err)
+	}
+	lines := `{"at":1,"quiet":true,"counts":{"rules":3}}` + "\n" + `{"at":2,"quiet":true,"counts":{"rules":4}}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, soak.SamplesFile), []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report, err := judgeAgain(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var no []string
+	for _, fact := range report.Facts {
+		if !fact.OK {
+			no = append(no, fact.Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"no more rules", "all kinds of work were done"}, no); diff != "" {
+		t.Errorf("what does not hold (-want +got):\n%s", diff)
+	}
+	if report.Kit != "a kit" || len(report.Quiet) != 2 {
+		t.Errorf("the report is %+v", report)
+	}
+}
