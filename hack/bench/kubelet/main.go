@@ -28,6 +28,7 @@ type settings struct {
 	idle         time.Duration
 	runtime      string
 	logs         string
+	against      cluster.Source
 }
 
 func main() {
@@ -43,12 +44,16 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errors.New("want burst, scale or streams")
 	}
-	var s settings
+	s := settings{against: cluster.Stock}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	f.IntVar(&s.pods, "pods", map[string]int{"burst": 90, "scale": 500}[args[0]], "number of pods on each node")
 	f.IntVar(&s.rounds, "rounds", map[string]int{"burst": 2, "streams": 5}[args[0]], "burst, streams: how often each kubelet is measured, in turns")
 	f.IntVar(&s.execs, "execs", 40, "streams: how many commands each round has")
 	f.DurationVar(&s.idle, "idle", 2*time.Minute, "scale: how long idle kubelets are watched")
+	f.Func("against", `scale: the kubelet to compare with: stock, the path of another build, or none (default "stock")`, func(text string) (err error) {
+		s.against, err = cluster.ParseSource(text)
+		return err
+	})
 	f.StringVar(&s.runtime, "runtime", "containerd", "burst, streams: containerd or containerd2")
 	f.StringVar(&s.logs, "logs", filepath.Join(os.TempDir(), "nodekit-bench-kubelet"), "folder of the logs")
 	switch args[0] {

@@ -41,7 +41,7 @@ type load struct {
 func (b *bench) scale(ctx context.Context) error {
 	var sides []*side
 	loads := map[cluster.Source]*load{}
-	for _, source := range []cluster.Source{cluster.Stock, cluster.Ours} {
+	for _, source := range b.sources() {
 		s, err := b.addSide(ctx, source, cluster.NodeConfig{KubeletSettings: map[string]any{
 			"maxPods": b.pods + 20, "containerRuntimeEndpoint": "unix://" + fakeSocket, "readOnlyPort": 10255,
 		}}, func(s *side) error { return s.startFake(ctx) })
@@ -64,7 +64,15 @@ func (b *bench) scale(ctx context.Context) error {
 	if err := b.measureIdle(ctx, sides, loads); err != nil {
 		return err
 	}
-	return printLoads(loads[cluster.Stock], loads[cluster.Ours])
+	return printLoads(loads[b.against], loads[cluster.Ours])
+}
+
+// sources are the kubelets that are measured, the one to compare with first.
+func (b *bench) sources() []cluster.Source {
+	if b.against == cluster.None {
+		return []cluster.Source{cluster.Ours}
+	}
+	return []cluster.Source{b.against, cluster.Ours}
 }
 
 // startFake starts the runtime on the node.
@@ -174,13 +182,20 @@ func (s *side) scrape(ctx context.Context) {
 	}
 }
 
-func printLoads(stock, ours *load) error {
+// printLoads prints what was measured; other is nil if only ours was.
+func printLoads(other, ours *load) error {
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "kubelet\tmedian ready\tall ready\tCPU/start\tidle CPU\tCRI calls/s\tmemory")
-	for _, l := range []*load{stock, ours} {
+	for _, l := range []*load{other, ours} {
+		if l == nil {
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%.1f s\t%.1f s\t%.1f ms\t%.1f %%\t%.2f\t%.0f MiB\n", l.source, l.median, l.all, l.start, 100*l.idle, l.calls, l.memory)
 	}
-	fmt.Fprintf(t, "ratio\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\n", ours.median/stock.median, ours.all/stock.all, ours.start/stock.start,
-		ours.idle/stock.idle, ours.calls/stock.calls, ours.memory/stock.memory)
+	if other == nil {
+		return t.Flush()
+	}
+	fmt.Fprintf(t, "ratio\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\n", ours.median/other.median, ours.all/other.all, ours.start/other.start,
+		ours.idle/other.idle, ours.calls/other.calls, ours.memory/other.memory)
 	return t.Flush()
 }

@@ -119,7 +119,7 @@ func (s *side) watch(ctx context.Context) (watch.Interface, error) {
 func (s *side) create(ctx context.Context, count int, template *corev1.Pod) error {
 	for i := range count {
 		pod := template.DeepCopy()
-		pod.Name = fmt.Sprintf("%s-%s-%d", template.Name, s.source, i)
+		pod.Name = fmt.Sprintf("%s-%s-%d", template.Name, s.NodeName(), i)
 		pod.Spec.NodeName = s.NodeName()
 		if _, err := s.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return err
