@@ -52,10 +52,10 @@ show each row: they take the field away from an object that has it and look for 
 | reported | an event or the log names the field and says what happens instead |
 | not the node's | another component reads it; here it changes nothing |
 
-"Shown by" says which part of the node acts otherwise without the field: *admission*, the *sandbox* or *containers* that the runtime is
-asked for, the *cgroup* of the pod, *probes*, the *plan* what to start and stop, the *status*, *eviction*, the *life* of a pod from start
-to end (hooks, pulls, deadlines, grace periods), *files* of volumes, or the name of a test. Refused and reported fields are set at every
-place where they can be, and the report has to name them.
+"Shown by" says which part of the node, or the first of several, acts otherwise without the field: *admission*, the *sandbox* or
+*containers* that the runtime is asked for, the *cgroup* of the pod, *probes*, the *plan* what to start and stop, the *status*, *eviction*,
+the *life* of a pod from start to end (hooks, pulls, deadlines, grace periods), *files* of volumes; or the name of a test. Refused and
+reported fields are set at every place where they can be, and the report has to name them.
 
 Gates: a field with one is in objects only if the gate is on in the API server, which drops it else; (off) marks those that are off by
 default. What reaches the node is treated as the table says, whatever the kubelet's own gates are; so are the fields of static pods.
@@ -190,9 +190,11 @@ func podProof(key string, effects map[string][]string) []string {
 	if support(rules()[key]) != podspec.Honoured {
 		return nil
 	}
-	by := slices.Clone(effects[key])
+	var by []string
 	if inVolumes(key) {
 		by = append(by, "files")
+	} else if len(effects[key]) > 0 {
+		by = append(by, effects[key][0])
 	}
 	for _, test := range shownBy[key] {
 		by = append(by, "`"+test+"`")

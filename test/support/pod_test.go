@@ -1,7 +1,6 @@
 package support_test
 
 import (
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -136,9 +135,23 @@ func podEffects(t *testing.T) map[string][]string {
 	}
 	seenInPods = map[string][]string{}
 	for key, by := range effects {
-		seenInPods[key] = slices.Sorted(maps.Keys(by))
+		seenInPods[key] = inOrder(by)
 	}
 	return seenInPods
+}
+
+// inOrder returns the names of observers in their order, the one that sees lives last.
+func inOrder(by map[string]bool) []string {
+	var out []string
+	for _, o := range observers {
+		if by[o.name] {
+			out = append(out, o.name)
+		}
+	}
+	if by["life"] {
+		out = append(out, "life")
+	}
+	return out
 }
 
 // subject is a specimen, and what the observers make of it.
