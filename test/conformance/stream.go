@@ -8,9 +8,11 @@ import (
 	"time"
 )
 
-// Stream finds specs that passed in the output of Ginkgo while the suite runs in
-// several processes with -v. It is a writer for that output. Failed specs are not
-// looked for: a run that goes on tries them again, and a whole one has its report.
+// Stream finds specs that passed in the output of Ginkgo with -v while the suite runs.
+// Ginkgo names a spec after its end where several processes run specs, and before its
+// beginning where one does, as with those that want the node for themselves. Stream is a
+// writer for that output. Failed specs are not looked for: a run that goes on tries them
+// again, and a whole one has its report.
 type Stream struct {
 	// passed is called for each spec, from within Write.
 	passed func(Result)
@@ -18,7 +20,8 @@ type Stream struct {
 	specs []string
 	line  []byte        // What has come of the current line.
 	long  bool          // The current line is too long to be one that matters.
-	took  time.Duration // Of the spec whose name is in the next line; -1 for none.
+	took  time.Duration // Of the spec that has passed, as the last line says; -1 for none.
+	begun string        // The spec that has begun, as far as a line said so; "" for none.
 }
 
 // NewStream returns a writer that calls passed for each of the specs that passed.
@@ -66,12 +69,25 @@ func (s *Stream) take() {
 		}
 		return
 	}
-	if took < 0 {
-		return
+	spec, named := s.find(line)
+	switch {
+	case took >= 0 && named:
+		s.end(spec, took)
+	case took >= 0 && s.begun != "":
+		s.end(s.begun, took)
+	case named:
+		s.begun = spec
+	case line == delimiter: // Between two specs; the one before has failed or skipped itself.
+		s.begun = ""
 	}
-	if spec, ok := s.find(line); ok {
-		s.passed(Result{Spec: spec, State: Passed, Time: took})
-	}
+}
+
+// delimiter is a line that Ginkgo writes between the reports of two specs.
+const delimiter = "------------------------------"
+
+func (s *Stream) end(spec string, took time.Duration) {
+	s.begun = ""
+	s.passed(Result{Spec: spec, State: Passed, Time: took})
 }
 
 // find returns the spec whose name and labels the line holds.

@@ -26,8 +26,8 @@ type nodeEnvironment struct {
 	service string // A folder with the kubelet, and programs that restart it.
 }
 
-// batch is how many specs of test/e2e_node run before their results are kept: that
-// suite tells of none before its end.
+// batch is how many specs of test/e2e_node run with one start of its API server. A kill
+// forgets those of a batch that failed: only its report tells of them.
 const batch = 64
 
 // joinScript puts the shell into the control group $own. With version 2 a group whose
