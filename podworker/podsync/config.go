@@ -21,7 +21,8 @@ import (
 
 // Config is how a [Syncer] works. Only Node.Instance is required.
 type Config struct {
-	// Node is what the node contributes to the configurations of its pods.
+	// Node is what the node contributes to the configurations of its pods. What of it
+	// changes while the agent runs is for Parts.Facts.
 	Node podspec.Node
 	// RuntimeName goes before container ids in statuses, as in "containerd://0123";
 	// empty: ids stand alone.
@@ -104,6 +105,10 @@ type Parts struct {
 	// has been resolved; the error says why not. Such requests are not sent by HTTP then.
 	// The pod's own address is always reached. nil: every one may be.
 	Reach func(netip.Addr) error
+	// Facts has what of the node changes while the agent runs. It is asked whenever something
+	// of it is needed, at least at each Sync, by many goroutines, and answers from memory as
+	// a rule. nil: nothing changes, Config.Node has it.
+	Facts func() Facts
 	// Acknowledged reports whether the final status of a pod is where it has to be, so
 	// that the last traces of its containers may go. nil: always.
 	Acknowledged func(uid types.UID) bool
@@ -111,6 +116,28 @@ type Parts struct {
 	// which nothing has changed asks the runtime nothing. It must not answer after a hint,
 	// such as an event of the runtime, that is newer than the lists. nil: every Sync asks.
 	Listed func(uid types.UID) (Listed, bool)
+}
+
+// Facts are what of a node changes while its agent runs, as with a new lease of an address,
+// in place of the fields of these names of [podspec.Node].
+type Facts struct {
+	// IPs are the addresses of the node, the primary one first. They become those of its
+	// pods at their next Sync.
+	IPs []string
+	// Hosts is the content of the node's /etc/hosts, for containers that start.
+	Hosts []byte
+	// DNS is how pods resolve names whose sandbox is made.
+	DNS podspec.DNS
+}
+
+// node is the node as it is now. It is only to be read.
+func (s *Syncer) node() *podspec.Node {
+	if s.cfg.Parts.Facts == nil {
+		return &s.cfg.Node
+	}
+	node, now := s.cfg.Node, s.cfg.Parts.Facts()
+	node.IPs, node.Hosts, node.DNS = now.IPs, now.Hosts, now.DNS
+	return &node
 }
 
 func (c *Config) validate() error {

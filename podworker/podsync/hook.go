@@ -193,13 +193,14 @@ func hookClient(reach func(netip.Addr) error) *http.Client {
 // address returns the address at which the hooks of a pod reach it, empty if it has
 // none.
 func (s *Syncer) address(pod *corev1.Pod, seen *podstatus.Observed) string {
-	ips := s.cfg.Node.IPs
+	node := s.node()
+	ips := node.IPs
 	if !pod.Spec.HostNetwork {
 		sandbox := seen.ReadySandbox()
 		if sandbox == nil {
 			return ""
 		}
-		ips = podstatus.SortIPs(sandbox.IPs, s.cfg.Node.IPs)
+		ips = podstatus.SortIPs(sandbox.IPs, node.IPs)
 	}
 	if len(ips) == 0 {
 		return ""

@@ -108,7 +108,7 @@ func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return "", err
 	}
-	spec, err := podspec.Sandbox(pod, &s.cfg.Node, podspec.SandboxRun{Attempt: attempt, Grant: grant})
+	spec, err := podspec.Sandbox(pod, s.node(), podspec.SandboxRun{Attempt: attempt, Grant: grant})
 	if err != nil {
 		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return "", fmt.Errorf("configure sandbox of pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -152,7 +152,7 @@ func (s *Syncer) tellDNS(pod *corev1.Pod, cuts []string) {
 	for _, cut := range cuts {
 		s.warning(pod, "", "DNSConfigForming", cut)
 	}
-	if podspec.UsesClusterDNS(pod) && len(s.cfg.Node.DNS.ClusterDNS) == 0 {
+	if podspec.UsesClusterDNS(pod) && len(s.node().DNS.ClusterDNS) == 0 {
 		s.warning(pod, "", "MissingClusterDNS", fmt.Sprintf("pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to \"Default\" policy.",
 			pod.Namespace+"/"+pod.Name, corev1.DNSClusterFirst))
 	}

@@ -72,7 +72,7 @@ func (b *batch) prepare(ctx context.Context) error {
 	if b.grant, err = b.syncer.grant(ctx, b.pod); err != nil {
 		return err
 	}
-	spec, err := podspec.Sandbox(b.pod, &b.syncer.cfg.Node, podspec.SandboxRun{Attempt: b.seen.Sandboxes[at].Attempt, Grant: b.grant})
+	spec, err := podspec.Sandbox(b.pod, b.syncer.node(), podspec.SandboxRun{Attempt: b.seen.Sandboxes[at].Attempt, Grant: b.grant})
 	if err != nil {
 		return fmt.Errorf("configure sandbox: %w", err)
 	}
@@ -117,7 +117,7 @@ func (b *batch) create(ctx context.Context, c *corev1.Container, st *Start) *sta
 			return b.fail(ctx, c, reasonConfig, err)
 		}
 	}
-	spec, err := podspec.Container(b.pod, c, &b.syncer.cfg.Node, run)
+	spec, err := podspec.Container(b.pod, c, b.syncer.node(), run)
 	if err == nil {
 		err = b.syncer.fulfil(ctx, c.Name, spec.Paths)
 	}
@@ -286,10 +286,11 @@ func (b *batch) fail(ctx context.Context, c *corev1.Container, reason string, er
 
 // podIPs are the addresses the containers see as the pod's.
 func (b *batch) podIPs() []string {
+	node := b.syncer.node()
 	if b.pod.Spec.HostNetwork {
-		return b.syncer.cfg.Node.IPs
+		return node.IPs
 	}
-	return podstatus.SortIPs(b.ips, b.syncer.cfg.Node.IPs)
+	return podstatus.SortIPs(b.ips, node.IPs)
 }
 
 // randomName returns 8 hexadecimal digits.

@@ -224,7 +224,7 @@ func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observe
 		Prober:         s.cfg.Prober,
 		SandboxProblem: problem,
 		RuntimeName:    s.cfg.RuntimeName,
-		HostIPs:        s.cfg.Node.IPs,
+		HostIPs:        s.node().IPs,
 		RestartingAll:  r.restarting,
 		Resize:         r.given.conditions(),
 		Actuated:       r.given.actuated(),

@@ -42,6 +42,8 @@ type heartbeat struct {
 	runtime  *runtimeHealth
 	// last is the Node as the API server returned it last; nil before.
 	last atomic.Pointer[corev1.Node]
+	// found are the addresses that the Node was to be told last; nil before.
+	found atomic.Pointer[[]corev1.NodeAddress]
 	// renewal is the time of the last renewal of the Lease; nil before the first.
 	renewal atomic.Pointer[time.Time]
 }
@@ -131,20 +133,6 @@ func (h *heartbeat) object() *corev1.Node {
 		return nil
 	}
 	return h.last.Load()
-}
-
-// ips returns the addresses of the node that were given to it, which pods are told.
-func (h *heartbeat) ips() []string {
-	if h == nil {
-		return nil
-	}
-	var ips []string
-	for _, ip := range h.cfg.Addresses.NodeIPs {
-		if !ip.IsUnspecified() {
-			ips = append(ips, ip.String())
-		}
-	}
-	return ips
 }
 
 // refresh reads the Node anew and reports whether it could.

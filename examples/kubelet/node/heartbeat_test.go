@@ -277,6 +277,30 @@ func TestMachineThatGoesDown(t *testing.T) {
 	})
 }
 
+// Without --node-ip a node has the address that its name has, and its pods have that of the
+// node, not the one of the default route.
+func TestPodsHaveTheAddressOfTheirNode(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		s := leasetest.New()
+		web := newPod("web")
+		web.Spec.HostNetwork = true
+		m.manifests.write(web)
+		k := m.start(t, small(t), joined(s), func(c *node.Config) {
+			c.Heartbeat.Addresses.NodeIPs, c.Host.IPs = nil, []string{"192.0.2.9"}
+		})
+		pass(time.Minute + 15*time.Second)
+		status, a := k.pods()["web"].Status, s.Node("node-a").Status.Addresses
+		if len(a) == 0 || a[0].Type != corev1.NodeInternalIP || a[0].Address == "192.0.2.9" {
+			t.Fatalf("addresses of the Node are %v", a)
+		}
+		if status.HostIP != a[0].Address || status.PodIP != a[0].Address {
+			t.Errorf("hostIP %q, podIP %q, want %q", status.HostIP, status.PodIP, a[0].Address)
+		}
+		k.end()
+	})
+}
+
 // A pod may want a label of the Node that somebody else has set, a moment ago.
 func TestPodThatWantsALabelOfTheNode(t *testing.T) {
 	onMachine(t, func(m *machine) {

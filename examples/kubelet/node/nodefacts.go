@@ -18,6 +18,9 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 	r := h.node.resources.p.Load()
 	known := h.object()
 	addresses, addressErr := h.cfg.Addresses.Addresses(ctx, h.cfg.Host, known != nil && len(known.Status.Addresses) > 0)
+	if len(addresses) > 0 {
+		h.found.Store(&addresses)
+	}
 	images, imageErr := h.images(ctx)
 	f := nodestatus.Facts{
 		Status: corev1.NodeStatus{

@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -180,20 +178,17 @@ const (
 // syncConfig returns what the Syncer needs to know of this node.
 func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.Config, error) {
 	k := n.cfg.Kubelet
+	facts, err := n.hostFacts()
+	if err != nil {
+		return podsync.Config{}, err
+	}
 	host := n.cfg.Host
 	if host == nil {
-		var err error
-		if host, err = thisHost(k); err != nil {
-			return podsync.Config{}, err
-		}
+		host = thisHost(k)
 		describeMachine(host, n.resources.p.Load(), k)
 	}
-	node := *host
-	if ips := n.beat.ips(); len(ips) > 0 {
-		node.IPs = ips
-	} else if n.beat != nil && n.cfg.Host == nil && len(node.IPs) > 1 {
-		node.IPs = node.IPs[:1] // the Node has one address of its own accord, and pods have the Node's
-	}
+	node, now := *host, facts()
+	node.IPs, node.Hosts, node.DNS = now.IPs, now.Hosts, now.DNS
 	node.Name, node.Root, node.Instance = n.cfg.Name, n.cfg.Root, instance
 	node.Logs = k.PodLogsDir
 	node.Cgroups = podspec.Cgroups{Root: k.CgroupRoot, Systemd: cgroupDriver == driverSystemd}
@@ -204,7 +199,7 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 		Prober:      n.cfg.Probes.Results,
 		Cgroups:     n.cfg.Cgroups,
 		Limits:      n.cfg.Limits,
-		Parts:       podsync.Parts{Reach: n.cfg.Probes.Reach},
+		Parts:       podsync.Parts{Reach: n.cfg.Probes.Reach, Facts: facts},
 		Log:         n.log,
 	}
 	if limit := k.CrashLoopBackOff.MaxContainerRestartPeriod; limit != nil {
@@ -221,33 +216,17 @@ func (n *Node) syncConfig(instance, runtimeName, cgroupDriver string) (podsync.C
 // logLinks is where the kubelet links the logs of all running containers.
 const logLinks = "/var/log/containers"
 
-// thisHost describes this machine to pods.
-func thisHost(k *kubeletconfig.KubeletConfiguration) (*podspec.Node, error) {
+// thisHost describes to pods what of this machine does not change.
+func thisHost(k *kubeletconfig.KubeletConfiguration) *podspec.Node {
 	node := &podspec.Node{
-		IPs:            hostIPs(),
 		Memory:         hostMemory(),
 		Masked:         throttleCounters(),
 		SELinux:        hasSELinux(),
 		SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,
 		NoCPUQuota:     k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
-		DNS:            podspec.DNS{ClusterDNS: k.ClusterDNS, ClusterDomain: k.ClusterDomain},
 	}
 	if p := k.CPUCFSQuotaPeriod; p != nil {
 		node.CPUQuotaPeriod = p.Duration
 	}
-	var err error
-	if node.Hosts, err = os.ReadFile("/etc/hosts"); ignoreMissing(err) != nil {
-		return nil, fmt.Errorf("read the node's hosts file: %w", err)
-	}
-	if path := k.ResolverConfig; path != nil && *path == "" {
-		none := podspec.NoResolver(node.IPs)
-		node.DNS.Default = &none
-	} else if path != nil {
-		content, err := os.ReadFile(*path)
-		if err != nil {
-			return nil, fmt.Errorf("read resolvConf of the kubelet's configuration: %w", err)
-		}
-		node.DNS.Host = podspec.ParseResolvConf(content)
-	}
-	return node, nil
+	return node
 }
