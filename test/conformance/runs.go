@@ -186,8 +186,8 @@ func compare(set string, ours, stock Runs, known []Known) (Comparison, error) {
 
 // why returns what the spec last did instead of passing.
 func (rs Runs) why(spec string) string {
-	for i := len(rs) - 1; i >= 0; i-- {
-		results := Latest(rs[i].Results)
+	for _, run := range slices.Backward(rs) {
+		results := Latest(run.Results)
 		at, found := slices.BinarySearchFunc(results, spec, func(r Result, spec string) int { return cmp.Compare(r.Spec, spec) })
 		switch {
 		case !found:

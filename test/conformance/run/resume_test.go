@@ -129,8 +129,10 @@ func TestResumeTakesTheProgramsThatTheRunBeganWith(t *testing.T) {
 		{"another build", conformance.Past{Heading: other, Results: one}, []string{"kernel 6"}, "began with kubelet 000000000000"},
 		{"no run", conformance.Past{}, []string{"kernel 6"}, "no run to go on with"},
 		{
-			"a whole run", conformance.Past{Heading: heading, Results: append(one, conformance.Result{Spec: "b", State: conformance.Failed})},
-			[]string{"kernel 6"}, "no run to go on with",
+			"a whole run",
+			conformance.Past{Heading: heading, Results: append(one, conformance.Result{Spec: "b", State: conformance.Failed})},
+			[]string{"kernel 6"},
+			"no run to go on with",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
