@@ -40,3 +40,15 @@ func (c *cache[K, V]) put(key K, value V) {
 		c.order.Remove(last)
 	}
 }
+
+// trim removes what was used longest ago, as long as it is of no use any more.
+func (c *cache[K, V]) trim(useless func(V) bool) {
+	for last := c.order.Back(); last != nil; last = c.order.Back() {
+		e := last.Value.(entry[K, V])
+		if !useless(e.value) {
+			return
+		}
+		delete(c.at, e.key)
+		c.order.Remove(last)
+	}
+}

@@ -1,7 +1,9 @@
 package events
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,16 +55,24 @@ type seen struct {
 	first metav1.Time
 }
 
-// group has the messages of events that differ in nothing else.
+// group has the messages, by [join], of events that differ in nothing else.
 type group struct {
-	messages map[string]bool
+	messages []string
 	last     time.Time
 }
+
+// over reports whether events to come are not similar any more.
+func (g *group) over(now time.Time) bool { return now.Sub(g.last) > similarFor }
 
 // budget is how many events about an object may still be told, at a time.
 type budget struct {
 	tokens float64
 	at     time.Time
+}
+
+// left is how many events may be told now.
+func (b *budget) left(now time.Time) float64 {
+	return min(burst, b.tokens+now.Sub(b.at).Seconds()/refill.Seconds())
 }
 
 // NewCorrelator returns a Correlator that has seen nothing.
@@ -95,19 +105,19 @@ func (c *Correlator) combine(e *corev1.Event, now time.Time) (*corev1.Event, str
 	out := e.DeepCopy()
 	kind := join(object(e), e.Type, e.Reason, e.ReportingController, e.ReportingInstance)
 	g, ok := c.similar.get(kind)
-	if !ok || now.Sub(g.last) > similarFor {
-		g = &group{messages: map[string]bool{}}
+	if !ok || g.over(now) {
+		g = &group{}
 	}
-	g.messages[e.Message] = true
+	if message := join(e.Message); !slices.Contains(g.messages, message) {
+		g.messages = append(g.messages, message)
+	}
 	g.last = now
 	c.similar.put(kind, g)
+	c.similar.trim(func(g *group) bool { return g.over(now) })
 	if len(g.messages) < maxSimilar {
 		return out, join(object(e), e.InvolvedObject.FieldPath, e.Type, e.Reason, e.Message)
 	}
-	for other := range g.messages { // any: the set need not grow
-		delete(g.messages, other)
-		break
-	}
+	g.messages = slices.Delete(g.messages, 0, 1) // any: the set need not grow
 	out.Message = "(combined from similar events): " + e.Message
 	return out, kind
 }
@@ -120,12 +130,12 @@ func (c *Correlator) afford(e *corev1.Event, now time.Time) bool {
 		b = &budget{tokens: burst, at: now}
 	}
 	c.budgets.put(key, b)
-	b.tokens = min(burst, b.tokens+now.Sub(b.at).Seconds()/refill.Seconds())
-	b.at = now
+	b.tokens, b.at = b.left(now), now
 	if b.tokens < 1 {
 		return false
 	}
 	b.tokens--
+	c.budgets.trim(func(b *budget) bool { return b.left(now) == burst })
 	return true
 }
 
@@ -135,7 +145,11 @@ func object(e *corev1.Event) string {
 	return join(e.Source.Component, e.Source.Host, o.APIVersion, o.Kind, o.Namespace, o.Name, string(o.UID))
 }
 
-func join(parts ...string) string { return strings.Join(parts, "\x00") }
+// join makes a key of texts. It is short, as thousands of them are kept.
+func join(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return string(sum[:16])
+}
 
 // nameOf returns the name of a new event about an object.
 func nameOf(object string, now time.Time) string { return fmt.Sprintf("%s.%x", object, now.UnixNano()) }
