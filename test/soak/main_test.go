@@ -20,7 +20,7 @@ func TestShortSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := Run(t.Context(), Config{
-		For: 90 * time.Second, Kubelet: cluster.Ours, Proxy: cluster.Ours, Dir: dir, Seed: 1,
+		For: time.Minute, Kubelet: cluster.Ours, Proxy: cluster.Ours, Dir: dir, Seed: 1,
 		Progress: func(line string) { t.Log(line) },
 	})
 	if err != nil {
