@@ -67,6 +67,13 @@ func TestCheck(t *testing.T) {
 	runChecks(t, []checkCase{
 		{name: "plain", pod: func(*corev1.Pod) {}},
 		{
+			name: "options for Windows, of a pod that may run on either",
+			pod: func(p *corev1.Pod) {
+				p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{WindowsOptions: &corev1.WindowsSecurityContextOptions{RunAsUserName: new("me")}}
+			},
+			want: []string{"spec.containers[0].securityContext.windowsOptions: it is for Windows, and means nothing on Linux"},
+		},
+		{
 			name: "names that lead elsewhere",
 			pod: func(p *corev1.Pod) {
 				p.UID, p.Spec.Containers[0].Name = "..", "a/../../b"

@@ -3,7 +3,7 @@ package podspec
 //nolint:gochecknoglobals // a constant table
 var securityFields = map[string]rule{
 	"PodSecurityContext.SELinuxOptions":           noSELinux,
-	"PodSecurityContext.WindowsOptions":           no("the node runs Linux"),
+	"PodSecurityContext.WindowsOptions":           warn("it is for Windows, and means nothing on Linux"),
 	"PodSecurityContext.RunAsUser":                yes,
 	"PodSecurityContext.RunAsGroup":               yes,
 	"PodSecurityContext.RunAsNonRoot":             yes,
@@ -19,7 +19,7 @@ var securityFields = map[string]rule{
 	"SecurityContext.Capabilities":             yes,
 	"SecurityContext.Privileged":               yes,
 	"SecurityContext.SELinuxOptions":           noSELinux,
-	"SecurityContext.WindowsOptions":           no("the node runs Linux"),
+	"SecurityContext.WindowsOptions":           warn("it is for Windows, and means nothing on Linux"),
 	"SecurityContext.RunAsUser":                yes,
 	"SecurityContext.RunAsGroup":               yes,
 	"SecurityContext.RunAsNonRoot":             yes,
