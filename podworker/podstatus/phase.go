@@ -80,7 +80,7 @@ func (t *tally) regular(pod *corev1.Pod, c *corev1.Container, st *corev1.Contain
 		if ended.ExitCode == 0 && st.State.Terminated != nil {
 			t.succeeded++
 		}
-		if restarts(pod, c, ended) {
+		if restarts(pod, c, ended) || st.State.Waiting != nil && RestartsAfterKill(pod, c) {
 			t.restartable++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 // Reasons why a container waits, as kubectl shows them.
 const (
+	reasonCreating     = "ContainerCreating"
 	reasonCrashLoop    = "CrashLoopBackOff"
 	reasonBadImage     = "InvalidImageName"
 	reasonNeverPull    = "ErrImageNeverPull"

@@ -118,8 +118,22 @@ func (st *stopper) end(ctx context.Context, stop *Stop) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	st.promise(stop)
 	seconds := int64(max(time.Until(until), minStop).Round(time.Second) / time.Second)
 	return ignoreNotFound(st.syncer.runtime.StopContainer(ctx, stop.ID, seconds))
+}
+
+// promise remembers of a container that is stopped for a failed probe that it will be
+// started again. If it ends with 0, nothing else tells so.
+func (st *stopper) promise(stop *Stop) {
+	c := container(st.pod, stop.Name)
+	if !stop.Failed || c == nil || st.pod.DeletionTimestamp != nil || !podstatus.RestartsAfterKill(st.pod, c) {
+		return
+	}
+	st.record.once(failedProbe, stop.ID)
+	if !podstatus.RestartsContainer(st.pod, c, 0) {
+		st.record.wait(stop.Name, podstatus.Waiting{Reason: reasonCreating})
+	}
 }
 
 // killPod stops every container of the pod, then every sandbox. Stopping a sandbox

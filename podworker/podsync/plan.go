@@ -21,6 +21,9 @@ type Inputs struct {
 	Started map[string]bool
 	// FailedStarts has the ids of created containers whose start failed.
 	FailedStarts map[string]bool
+	// Probed has the ids of containers that were stopped since a probe had failed. They
+	// are started again however they ended, unless their policy is Never.
+	Probed map[string]bool
 	// Actuated has what running containers were last given of the node, by id, with the
 	// limits of the pod as a whole where a container has none. One that is missing was
 	// given what the pod asks for.

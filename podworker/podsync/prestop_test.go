@@ -169,6 +169,43 @@ func TestStatusThatCannotBeFoundOutIsTold(t *testing.T) {
 	})
 }
 
+// TestFailedProbeRestartsWhatEndsWell: a container that is only restarted on failure
+// ends with 0 when it is stopped for a failed probe. It runs again, and the pod has not
+// succeeded in between.
+func TestFailedProbeRestartsWhatEndsWell(t *testing.T) {
+	for _, tt := range []struct {
+		policy corev1.RestartPolicy
+		want   corev1.PodPhase
+	}{
+		{corev1.RestartPolicyOnFailure, corev1.PodRunning},
+		{corev1.RestartPolicyNever, corev1.PodSucceeded},
+	} {
+		t.Run(string(tt.policy), func(t *testing.T) {
+			bubble(t, func(m *machine) {
+				t := m.t
+				p := &prober{results: map[podstatus.Probe]podstatus.Result{}}
+				a := m.agent(t, func(c *podsync.Config) { c.Prober = p })
+				pod := newPod("well", corev1.Container{Name: "a", Image: shell, LivenessProbe: &corev1.Probe{}})
+				pod.Spec.RestartPolicy = tt.policy
+				m.SetLives("a", runtimetest.Life{Term: &runtimetest.Exit{After: 3 * time.Second}})
+				a.add(pod)
+				pass(5 * time.Second)
+				p.kill(a.status(pod).ContainerStatuses[0].ContainerID)
+				a.pool.Wake(pod.UID)
+				pass(time.Minute)
+				st := a.status(pod)
+				if st.Phase != tt.want {
+					t.Fatalf("the pod is %s, want %s", st.Phase, tt.want)
+				}
+				c := st.ContainerStatuses[0]
+				if runs := c.State.Running != nil && c.RestartCount == 1; runs != (tt.want == corev1.PodRunning) {
+					t.Errorf("container is %+v after %d restarts", c.State, c.RestartCount)
+				}
+			})
+		})
+	}
+}
+
 // TestFailedLivenessDuringAPull: the image of one container takes five minutes. Another
 // one fails its liveness probe meanwhile: it is stopped and restarted at once.
 func TestFailedLivenessDuringAPull(t *testing.T) {

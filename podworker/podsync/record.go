@@ -131,6 +131,7 @@ const (
 	toldDeadline = "deadline"
 	toldUnsure   = "unsure"
 	ranPreStop   = "preStop"
+	failedProbe  = "failed probe"
 )
 
 // wait sets why a container does not run.
@@ -226,7 +227,7 @@ func (p *progress) prune(seen *podstatus.Observed) {
 	}
 	maps.DeleteFunc(p.failedStarts, gone)
 	maps.DeleteFunc(p.ends, func(id string, _ chan struct{}) bool { return gone(id, true) })
-	for _, kind := range []string{toldKilling, toldBackoff, ranPreStop} {
+	for _, kind := range []string{toldKilling, toldBackoff, ranPreStop, failedProbe} {
 		maps.DeleteFunc(p.told[kind], gone)
 	}
 }

@@ -45,7 +45,7 @@ func (p *planner) container(c *corev1.Container) bool {
 		}
 		return true
 	case podstatus.StateExited:
-		if podstatus.RestartsContainer(p.pod, c, run.ExitCode) {
+		if podstatus.RestartsContainer(p.pod, c, run.ExitCode) || p.in.Probed[run.ID] && podstatus.RestartsAfterKill(p.pod, c) {
 			return p.restart(c, run)
 		}
 	}
@@ -57,7 +57,7 @@ func (p *planner) container(c *corev1.Container) bool {
 const unknownMessage = "Container is in \"unknown\" state, try killing it before restart"
 
 // running keeps a container or stops it. A failed probe only stops it here: when it
-// has ended, it is restarted like one that ended by itself.
+// has ended, it is restarted like one that failed by itself, also if it ended with 0.
 func (p *planner) running(c *corev1.Container, run *podstatus.Instance) {
 	switch {
 	case run.SandboxID != p.out.SandboxID:

@@ -159,6 +159,7 @@ func (s *Syncer) inputs(r *record) Inputs {
 	defer r.mu.Unlock()
 	return Inputs{
 		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(r.status), FailedStarts: maps.Clone(r.failedStarts),
+		Probed:   maps.Clone(r.told[failedProbe]),
 		Actuated: r.given.actuated(), ActuatedPod: r.given.had(), MaxBackoff: s.cfg.MaxBackoff, KeepDead: int(s.keepDead.Load()), DeadAge: s.cfg.Limits.DeadAge,
 	}
 }
