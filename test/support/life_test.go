@@ -123,16 +123,17 @@ func (d *diary) call(c runtimetest.Call) {
 }
 
 // script has containers called crash and flaky fail, setup end, and others run until they
-// are stopped.
+// are stopped. None ends at a time at which the pod is synced: it would not be known which
+// comes first.
 func script(i runtimetest.Instance) *runtimetest.Life {
 	log := []runtimetest.LogLine{{Text: "last words"}}
 	switch i.Config.GetMetadata().GetName() {
 	case "crash", "flaky":
-		return &runtimetest.Life{Exit: &runtimetest.Exit{After: 5 * time.Second, Code: 3}, Log: log}
+		return &runtimetest.Life{Exit: &runtimetest.Exit{After: 4 * time.Second, Code: 3}, Log: log}
 	case "setup":
 		return &runtimetest.Life{Exit: &runtimetest.Exit{After: time.Second}}
 	case "debugger":
-		return &runtimetest.Life{Exit: &runtimetest.Exit{After: 20 * time.Second, Code: 1}, Log: log}
+		return &runtimetest.Life{Exit: &runtimetest.Exit{After: 18 * time.Second, Code: 1}, Log: log}
 	}
 	return nil
 }
