@@ -18,7 +18,14 @@ type Known struct {
 
 // Differences returns the known differences. A difference that is not among them fails a
 // test, as does one that is no more.
-func Differences() []Known { return nil }
+func Differences() []Known {
+	return []Known{
+		{
+			"node-conformance", `Probing restartable init container should mark readiness on pods to false and disable liveness probes`,
+			"its exec probe must answer within a second, each time: lost in one run, at a load of 57 and more on two processors",
+		},
+	}
+}
 
 // reasonFor returns the reason of a loss, "" when none is written.
 func reasonFor(loss Loss, known []Known) (string, error) {

@@ -69,7 +69,7 @@ func (p Page) Write(w io.Writer) error {
 
 // writeSummary writes a line per comparison, and what all runs took.
 func writeSummary(b *strings.Builder, comparisons []Comparison) {
-	b.WriteString("\n## Ours beside the stock binaries\nIn a row are the newest runs, of the same build or later ones each, that passed every spec which the stock binaries pass in\neach of their runs, save differences with a written reason.\n\n" +
+	b.WriteString("\n## Ours beside the stock binaries\nIn a row are the newest runs, of the same build or later ones each, that passed every spec which the stock binaries pass in\neach of theirs. Tolerated is only what never passes with ours for a reason that is written, and what comes and goes with both.\n\n" +
 		"| set | with ours | stock passes | of them ours, newest run | runs in a row | differences | time ours / stock |\n|---|---|---|---|---|---|---|\n")
 	var ours, stock time.Duration
 	unexplained := 0

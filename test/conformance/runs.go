@@ -117,6 +117,16 @@ func (l Loss) Steady() bool { return l.StockPassed == l.StockOf }
 // neither is one written nor does the spec come and go with both.
 func (l Loss) Unexplained() bool { return l.Reason == "" && (l.Steady() || l.Passed == 0) }
 
+// tolerated reports whether a run that lost the spec counts as one that lost nothing: it
+// comes and goes with both, or never passes with ours for a reason. One that ours loses at
+// times breaks the row, reason or not.
+func (l Loss) tolerated() bool {
+	if l.Passed == 0 {
+		return l.Reason != ""
+	}
+	return !l.Steady()
+}
+
 // Comparison is what the runs with ours are, beside those with the stock binaries.
 type Comparison struct {
 	Set         string
@@ -126,7 +136,7 @@ type Comparison struct {
 	// Gained are specs that always pass with ours, and not with the stock binaries.
 	Gained []string
 	// InARow is how many of the newest runs of ours, one after the other, passed all that
-	// the stock binaries always pass, save what has a reason.
+	// the stock binaries always pass, save what never passes with ours for a reason.
 	InARow int
 }
 
@@ -169,7 +179,7 @@ func compare(set string, ours, stock Runs, known []Known) (Comparison, error) {
 		if loss.Reason, err = reasonFor(loss, known); err != nil {
 			return c, err
 		}
-		tolerated[spec] = !loss.Unexplained()
+		tolerated[spec] = loss.tolerated()
 		c.Losses = append(c.Losses, loss)
 	}
 	slices.SortFunc(c.Losses, func(a, b Loss) int { return cmp.Compare(a.Spec, b.Spec) })

@@ -34,6 +34,8 @@ func TestCompare(t *testing.T) {
 	}
 	explained := loss("a", "failed: no", 0, 1, 1, 1)
 	explained.Reason = "it can't be"
+	atTimes := loss("a", "failed: no", 2, 3, 1, 1)
+	atTimes.Reason = explained.Reason
 	for _, test := range []struct {
 		name        string
 		ours, stock []string
@@ -64,6 +66,11 @@ func TestCompare(t *testing.T) {
 			name: "with a reason the row goes on", ours: []string{"a failed"}, stock: []string{"a passed"},
 			known: []Known{{Set: "other", Pattern: "a", Reason: "wrong"}, {Set: "set", Pattern: "^a$", Reason: "it can't be"}},
 			want:  Comparison{InARow: 1, Losses: []Loss{explained}},
+		},
+		{
+			name: "a reason does not mend a row", ours: []string{"a passed", "a failed", "a passed"}, stock: []string{"a passed"},
+			known: []Known{{Set: "set", Pattern: "^a$", Reason: "it can't be"}},
+			want:  Comparison{InARow: 1, Losses: []Loss{atTimes}},
 		},
 		{
 			name: "what comes and goes with both is tolerated", ours: []string{"a passed", "a failed"}, stock: []string{"a failed", "a passed"},
