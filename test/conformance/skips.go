@@ -26,6 +26,11 @@ func Skips() []Skip {
 	return []Skip{
 		{`\[sig-node\] PrivilegedPod should enable privileged commands`, "the kernel has no dummy network device, which the pod adds"},
 		{`\[sig-node\] ImageVolume should succeed with pod and pull policy of Always`, "the runtime knows no image volumes, or cannot reach the registry"},
+		{`\[sig-node\] ContainerMetrics \[LinuxOnly\] when querying /metrics/cadvisor`, "control groups of version 1 count no out-of-memory events"},
+		{`container has its image updated should successfully restart when the image is updated`, "the image is pulled, and there is no registry"},
+		{`\[sig-node\] ImageID \[Feature:ImageID\]`, "the image is pulled, and there is no registry"},
+		{`\[sig-node\] Kubelet PodOverhead handling`, "the runtime's configuration has no handler of the name that the spec uses"},
+		{`\[sig-node\] Summary API when querying /stats/summary`, "kubelet and runtime have no control groups of their own as under systemd"},
 	}
 }
 
