@@ -98,6 +98,13 @@ func (g *gauges) count(a *agent, tell func(*prometheus.Desc, float64, ...string)
 	}
 	type key struct{ lifecycle, config, static string }
 	working := map[key]int{}
+	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
+		working[key{lifecycle: lifecycle, config: "runtime_only", static: "unknown"}] = 0
+		for _, label := range []string{"", "true"} {
+			working[key{lifecycle: lifecycle, config: "desired", static: label}] = 0
+			working[key{lifecycle: lifecycle, config: "orphan", static: label}] = 0
+		}
+	}
 	for uid, s := range a.pool.All() {
 		label, wanted := static[uid]
 		k := key{lifecycle: lifecycle(s.Phase), config: "orphan", static: "unknown"}

@@ -42,6 +42,8 @@ func TestMetricsAreServed(t *testing.T) {
 				`kubelet_desired_pods{static=""} 1`,
 				`kubelet_active_pods{static="true"} 1`,
 				`kubelet_working_pods{config="desired",lifecycle="sync",static="true"} 1`,
+				`kubelet_working_pods{config="orphan",lifecycle="terminated",static=""} 0`,
+				`kubelet_working_pods{config="runtime_only",lifecycle="terminating",static="unknown"} 0`,
 				`kubelet_started_containers_total{container_type="container"} 2`,
 				`kubelet_started_containers_total{container_type="init_container"} 1`,
 				`kubelet_pod_worker_duration_seconds_count{operation_type="create"} 2`,
