@@ -78,7 +78,8 @@ func (s probeSeries) durationValues() []string {
 	return []string{s.kind, s.container, s.pod, s.namespace}
 }
 
-// forgets drops a pod that is gone.
+// forgets drops a pod that is gone. The next pod of its name goes on with its durations,
+// which have no UID.
 func (m *probeMetrics) forgets(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,6 +87,20 @@ func (m *probeMetrics) forgets(uid types.UID) {
 	delete(m.counted, uid)
 	for s := range gone {
 		m.total.DeleteLabelValues(s.values()...)
-		m.duration.DeleteLabelValues(s.durationValues()...)
+		if !m.timesLocked(s) {
+			m.duration.DeleteLabelValues(s.durationValues()...)
+		}
 	}
+}
+
+// timesLocked reports whether a pod has the durations of a series.
+func (m *probeMetrics) timesLocked(gone probeSeries) bool {
+	for _, of := range m.counted {
+		for s := range of {
+			if s.kind == gone.kind && s.container == gone.container && s.pod == gone.pod && s.namespace == gone.namespace {
+				return true
+			}
+		}
+	}
+	return false
 }
