@@ -145,6 +145,16 @@ func TestNodeAffinityOfAVolume(t *testing.T) {
 	if _, err := os.Stat(there); !os.IsNotExist(err) {
 		t.Errorf("the directory of another node was made: %v", err)
 	}
+	disk := filepath.Join(w.root, "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.onHost("disk", localAt(disk), on("node-a"))
+	w.setUp(podOf("1", "disk"))
+	w.server.nodes.change("node-a", func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelHostname: "renamed"} })
+	w.restart()
+	w.setUp(podOf("1", "disk")) // a pod keeps what it has
+	w.setUpFails(podOf("2", "disk"))
 }
 
 // TestPlacesThatAreRefused, and why.

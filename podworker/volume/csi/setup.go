@@ -103,7 +103,26 @@ func (p *Provider) resolve(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 	if err := errors.Join(checkVolume(b.pv, b.claim), b.check()); err != nil {
 		return nil, b.failed(err)
 	}
+	if p.has(b) { // labels of the Node may change under a pod that runs
+		return b, nil
+	}
 	return b, b.failed(p.belongsHere(ctx, b.pv))
+}
+
+// has reports whether a pod has a volume already.
+func (p *Provider) has(b *bound) bool {
+	switch {
+	case !segment(string(b.pod.UID)) || !segment(b.pv.Name):
+		return false
+	case b.pv.Spec.Local != nil:
+		on, err := p.host.mounted(p.paths.local(b.pod.UID, b.pv.Name))
+		return err == nil && on
+	case b.block():
+		_, err := os.Lstat(p.paths.blockTarget(b.pod.UID, b.pv.Name))
+		return err == nil
+	}
+	_, on := p.mountedBefore(b.pod, b.volume)
+	return on
 }
 
 // errUnknown says that the API server did not answer what a volume is.
