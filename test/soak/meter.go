@@ -251,9 +251,13 @@ const (
 
 // profile reads a profile of both programs, that of the heap after a collection.
 func (m *meter) profile(ctx context.Context, name string, use func(program string, text []byte) error) error {
-	kubelet, err := m.api.CoreV1().RESTClient().Get().
-		AbsPath("/api/v1/nodes", m.node.NodeName(), "proxy/debug/pprof", name).
-		Param("debug", "1").Param("gc", "1").DoRaw(ctx)
+	var kubelet []byte
+	err := ask(ctx, func(ctx context.Context) (err error) {
+		kubelet, err = m.api.CoreV1().RESTClient().Get().
+			AbsPath("/api/v1/nodes", m.node.NodeName(), "proxy/debug/pprof", name).
+			Param("debug", "1").Param("gc", "1").DoRaw(ctx)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("read profile %s of the kubelet: %w", name, err)
 	}
