@@ -37,7 +37,7 @@ func TestMachineThatChanges(t *testing.T) {
 		}
 		want := func(when string, want podsync.Facts) {
 			t.Helper()
-			time.Sleep(factsAge) //nolint:forbidigo // of the bubble's time
+			time.Sleep(factsAge)
 			if diff := cmp.Diff(want, f.get()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", when, diff)
 			}
