@@ -10,6 +10,7 @@ import (
 type pauses struct {
 	mu   sync.Mutex
 	seen []pause
+	last time.Time // of the last look; zero if nobody looks out
 }
 
 type pause struct{ begin, end time.Time }
@@ -24,26 +25,43 @@ const (
 func (p *pauses) watch(ctx context.Context) {
 	tick := time.NewTicker(pauseTick)
 	defer tick.Stop()
-	for last := time.Now(); ; {
+	p.mark(time.Now())
+	defer p.mark(time.Time{})
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now := time.Now()
-		if now.Sub(last) >= pauseMin {
-			p.mu.Lock()
-			p.seen = append(p.seen, pause{last, now})
-			p.mu.Unlock()
-		}
-		last = now
+		p.mu.Lock()
+		p.lookLocked(time.Now())
+		p.mu.Unlock()
 	}
 }
 
-// within returns for how long in all the machine stood still between two times.
+func (p *pauses) mark(last time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = last
+}
+
+// lookLocked notes a pause that ends now.
+func (p *pauses) lookLocked(now time.Time) {
+	if p.last.IsZero() {
+		return
+	}
+	if now.Sub(p.last) >= pauseMin {
+		p.seen = append(p.seen, pause{p.last, now})
+	}
+	p.last = now
+}
+
+// within returns for how long in all the machine stood still between two times, of which
+// none is to come. Who asks may run before the one that looks out does.
 func (p *pauses) within(begin, end time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.lookLocked(time.Now())
 	var sum time.Duration
 	for _, s := range p.seen {
 		from, to := s.begin, s.end
