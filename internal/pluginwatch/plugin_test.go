@@ -204,11 +204,14 @@ func shortDir(t *testing.T) string {
 }
 
 // run runs a Watcher until the returned function is called or the test ends.
-func run(t *testing.T, b *book, dir string, timeout time.Duration) (stop func()) {
+func run(t *testing.T, b *book, dir string, timeout time.Duration, edit ...func(*pluginwatch.Watcher)) (stop func()) {
 	t.Helper()
 	w, err := pluginwatch.New(pluginwatch.Config{Dir: dir, Handlers: map[string]pluginwatch.Handler{pluginwatch.CSI: b}, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range edit {
+		f(w)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup

@@ -76,6 +76,7 @@ type Config struct {
 type Watcher struct {
 	cfg    Config
 	log    *slog.Logger
+	open   func(concerns func(name string) bool) (*dirwatch.Watcher, error)
 	claims claims
 }
 
@@ -96,7 +97,7 @@ func New(cfg Config) (*Watcher, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Watcher{cfg: cfg, log: log, claims: claims{held: map[claim]*holder{}}}, nil
+	return &Watcher{cfg: cfg, log: log, open: dirwatch.Open, claims: claims{held: map[claim]*holder{}}}, nil
 }
 
 // errGone is the cause by which the goroutine of a socket ends that is not there any
@@ -120,19 +121,21 @@ func (s *tended) ended() bool {
 }
 
 // Run registers plugins until ctx ends, and returns when no call is out any more. A
-// directory that cannot be made or watched is an error at the start; later on it is
-// looked at again.
+// directory that cannot be made is an error at the start; later on it is looked at again.
+// One that cannot be watched is looked at every 10 s, and the log says so.
 func (w *Watcher) Run(ctx context.Context) error {
 	if err := os.MkdirAll(w.cfg.Dir, dirMode); err != nil {
 		return fmt.Errorf("pluginwatch: %w", err)
 	}
-	events, err := dirwatch.Open(func(name string) bool { return !strings.HasPrefix(filepath.Base(name), ".") })
+	var wake <-chan struct{}
+	follow := func(string) {}
+	events, err := w.open(func(name string) bool { return !strings.HasPrefix(filepath.Base(name), ".") })
 	if err != nil {
-		return fmt.Errorf("pluginwatch: watch %s: %w", w.cfg.Dir, err)
-	}
-	defer func() { _ = events.Close() }() // nothing is lost by it
-	if err := events.Add(w.cfg.Dir); err != nil {
-		return fmt.Errorf("pluginwatch: watch %s: %w", w.cfg.Dir, err)
+		w.log.Warn("plugins are looked for every 10 s only, as there is no inotify instance left: raise fs.inotify.max_user_instances", "dir", w.cfg.Dir, "err", err)
+	} else {
+		defer func() { _ = events.Close() }() // nothing is lost by it
+		wake, follow = events.Wake(), w.follow(events)
+		follow(w.cfg.Dir)
 	}
 	sockets := map[string]*tended{}
 	var all sync.WaitGroup
@@ -140,21 +143,26 @@ func (w *Watcher) Run(ctx context.Context) error {
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
 	for {
-		found, err := scan(w.cfg.Dir, func(dir string) {
-			if err := events.Add(dir); err != nil {
-				w.log.Warn("directory of plugins not watched, it is looked at every 10 s", "dir", dir, "err", err)
-			}
-		})
+		found, err := scan(w.cfg.Dir, follow)
 		if err != nil {
 			w.log.Warn("directory of plugins not read", "dir", w.cfg.Dir, "err", err)
 		} else {
 			w.adjust(ctx, &all, sockets, found)
 		}
 		select {
-		case <-events.Wake(): // something changed
+		case <-wake: // something changed
 		case <-look.C: // an event may have been lost
 		case <-ctx.Done():
 			return nil
+		}
+	}
+}
+
+// follow returns what has a directory watched, too.
+func (w *Watcher) follow(events *dirwatch.Watcher) func(dir string) {
+	return func(dir string) {
+		if err := events.Add(dir); err != nil {
+			w.log.Warn("directory of plugins not watched, it is looked at every 10 s", "dir", dir, "err", err)
 		}
 	}
 }

@@ -250,3 +250,19 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("Run with a directory that cannot be made: no error")
 	}
 }
+
+// TestWithoutInotify: an agent does not end because others use up what the system has.
+func TestWithoutInotify(t *testing.T) {
+	b := newBook(t)
+	dir := filepath.Join(shortDir(t), "reg")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	early := csi("early.example")
+	early.listen(t, filepath.Join(dir, "early.sock"))
+	run(t, b, dir, patience, func(w *pluginwatch.Watcher) { w.CannotWatch(errors.New("too many open files")) })
+	eventually(t, "the registration", early.registered)
+	late := csi("late.example")
+	late.listen(t, filepath.Join(dir, "late.sock"))
+	eventually(t, "the registration of one that comes later", late.registered)
+}
