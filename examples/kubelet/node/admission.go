@@ -204,7 +204,7 @@ func (a *agent) admit(ctx context.Context, pods []*corev1.Pod) {
 	for _, running := range []bool{true, false} {
 		for _, pod := range pods {
 			s, known := a.pool.State(pod.UID)
-			if a.runs(pod.UID) == running && !(known && s.Done()) {
+			if a.runs(pod.UID) == running && (!known || !s.Done()) {
 				a.admissions.ask(ctx, pod, running)
 			}
 		}
