@@ -236,12 +236,17 @@ func (p *progress) prune(seen *podstatus.Observed) {
 // after its pod has been told to stop.
 const callGrace = 3 * time.Second
 
+// startGrace is callGrace for StartContainer, whose process is there before it returns.
+// containerd 1.6 takes a container whose start was cut off for one that has exited, and
+// then refuses to remove it, because its task runs.
+const startGrace = 20 * time.Second
+
 // finishing returns a context for calls such as RunPodSandbox whose effect would be
-// lost if they were cut off at once: it outlives ctx by callGrace.
-func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+// lost if they were cut off at once: it outlives ctx by grace.
+func finishing(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(callGrace)
+		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

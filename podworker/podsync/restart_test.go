@@ -462,25 +462,34 @@ func TestOwnOrphanIsStopped(t *testing.T) {
 	})
 }
 
-// TestCallsAreNotTorn removes a pod while its sandbox is being made: the call gets
-// the time to end, so that the runtime and the agent agree on what there is.
+// TestCallsAreNotTorn removes a pod while its sandbox is being made, or while a container
+// is being started: the call gets the time to end, so that the runtime and the agent agree
+// on what there is.
 func TestCallsAreNotTorn(t *testing.T) {
-	bubble(t, func(m *machine) {
-		t := m.t
-		m.Inject("RunPodSandbox", runtimetest.Fault{Delay: 2 * time.Second})
-		a := m.agent(t)
-		pod := newPod("web")
-		a.add(pod)
-		pass(time.Second)
-		a.remove(pod)
-		pass(30 * time.Second)
-		if calls := m.Calls("RunPodSandbox"); len(calls) != 1 || calls[0].Err != nil {
-			t.Errorf("calls: %v, want one that ended well", calls)
-		}
-		if got := len(m.Calls("CreateContainer")); got != 0 {
-			t.Errorf("%d containers created after the pod was removed", got)
-		}
-	})
+	for call, takes := range map[string]time.Duration{"RunPodSandbox": 2 * time.Second, "StartContainer": 15 * time.Second} {
+		t.Run(call, func(t *testing.T) {
+			bubble(t, func(m *machine) {
+				t := m.t
+				m.Inject(call, runtimetest.Fault{Delay: takes})
+				a := m.agent(t)
+				pod := newPod("web")
+				a.add(pod)
+				pass(time.Second)
+				made := len(m.Calls("CreateContainer"))
+				a.remove(pod)
+				pass(time.Minute)
+				if calls := m.Calls(call); len(calls) != 1 || calls[0].Err != nil {
+					t.Errorf("calls: %v, want one that ended well", calls)
+				}
+				if got := len(m.Calls("CreateContainer")); got != made {
+					t.Errorf("%d containers created after the pod was removed", got-made)
+				}
+				if running := m.running(); len(running) != 0 {
+					t.Errorf("%q run after the pod was removed", running)
+				}
+			})
+		})
+	}
 }
 
 // TestBrokenContainerCanBeStopped has a container of which the runtime cannot tell

@@ -121,7 +121,7 @@ func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 		return "", err
 	}
 	s.tellDNS(pod, spec.Cuts)
-	call, cancel := finishing(ctx)
+	call, cancel := finishing(ctx, callGrace)
 	defer cancel()
 	id, err := s.runtime.RunPodSandbox(call, spec.Config, grant.Handler.Name)
 	if isReserved(err) {

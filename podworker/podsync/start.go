@@ -188,7 +188,7 @@ func (b *batch) target(name string) (string, error) {
 }
 
 func (b *batch) createContainer(ctx context.Context, config *runtimeapi.ContainerConfig) (string, error) {
-	call, cancel := finishing(ctx)
+	call, cancel := finishing(ctx, callGrace)
 	defer cancel()
 	id, err := b.syncer.runtime.CreateContainer(call, b.sandboxID, config, b.config)
 	if isReserved(err) {
@@ -241,7 +241,7 @@ func (b *batch) begin(ctx context.Context, c *corev1.Container, id string, attem
 }
 
 func (b *batch) startContainer(ctx context.Context, id string) error {
-	call, cancel := finishing(ctx)
+	call, cancel := finishing(ctx, startGrace)
 	defer cancel()
 	return b.syncer.runtime.StartContainer(call, id)
 }
