@@ -17,12 +17,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// published runs a publisher of a server until the test ends.
+// publish runs a publisher of a server until the test ends. It is not ready before.
 func publish(t *testing.T, s *server) *Provider {
 	t.Helper()
 	p, err := newWith(Config{Node: "node-a", Root: filepath.Join(t.TempDir(), "none"), API: s.api()}, &fakeHost{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := p.Ready(); err == nil || err.Error() != "CSINode is not yet initialized" {
+		t.Errorf("before the start: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -45,9 +48,6 @@ func TestCSINode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := publish(t, s)
-		if err := p.Ready(); err == nil || err.Error() != "CSINode is not yet initialized" {
-			t.Errorf("before the start: %v", err)
-		}
 		synctest.Wait()
 		if err := p.Ready(); err != nil {
 			t.Errorf("with a CSINode: %v", err)
