@@ -75,13 +75,17 @@ func actual(promised, has, had corev1.ResourceList, leastCPU int64) {
 	}
 }
 
-// grantPod fills in the resources of the pod as a whole, and what is allocated to it: the
-// sum of its containers where it asks for nothing as a whole.
+// grantPod fills in the resources that the pod as a whole has, and what is allocated to it:
+// the sum of its containers where it asks for nothing as a whole.
 func grantPod(in *Input, st *corev1.PodStatus) {
 	if sum := resourcehelper.PodRequests(in.Pod, resourcehelper.PodResourcesOptions{}); len(sum) > 0 {
 		st.AllocatedResources = sum
 	}
-	if r := in.Pod.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
+	r := in.Pod.Spec.Resources
+	if in.ActuatedPod != nil {
+		r = in.ActuatedPod
+	}
+	if r != nil && len(r.Requests)+len(r.Limits) > 0 {
 		st.Resources = r.DeepCopy()
 	}
 }

@@ -63,6 +63,9 @@ type Input struct {
 	// where that is not what the pod asks for: what a runtime does not report is taken
 	// from here. Those that are not in the map have what the pod asks for.
 	Actuated map[string]corev1.ResourceRequirements
+	// ActuatedPod is what the pod as a whole was last given, where that is not what it asks
+	// for; nil: it is.
+	ActuatedPod *corev1.ResourceRequirements
 	// Health returns how the things are that a container was given of the node, such as
 	// devices; nil: nobody says.
 	Health func(container string) []corev1.ResourceStatus

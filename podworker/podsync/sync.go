@@ -229,6 +229,7 @@ func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observe
 		RestartingAll:  r.restarting,
 		Resize:         r.given.conditions(),
 		Actuated:       r.given.actuated(),
+		ActuatedPod:    r.given.had(),
 		Health:         s.health(pod),
 		End:            r.end,
 		Now:            time.Now(),

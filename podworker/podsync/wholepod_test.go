@@ -152,11 +152,17 @@ func TestResizeOfTheWholePodThatFails(t *testing.T) {
 		if got := condition(&st, corev1.PodResizeInProgress); got != "True Error" {
 			t.Errorf("PodResizeInProgress is %q, want an error", got)
 		}
+		if has, allocated := st.Resources.Limits.Memory().String(), st.AllocatedResources.Memory().String(); has != "64Mi" || allocated != "16Mi" {
+			t.Errorf("the status shows a limit of %s and %s allocated, want 64Mi, which the pod still has, and 16Mi", has, allocated)
+		}
 		g.fail(nil)
 		pass(2 * time.Minute)
 		st = a.status(pod("1Mi"))
 		if got := condition(&st, corev1.PodResizeInProgress); got != "" {
 			t.Errorf("PodResizeInProgress is %q at the end", got)
+		}
+		if has := st.Resources.Limits.Memory().String(); has != "32Mi" {
+			t.Errorf("the status shows a limit of %s at the end, want 32Mi", has)
 		}
 		if sets := g.taken(); len(sets) == 0 || sets[len(sets)-1] != "32Mi" {
 			t.Errorf("limits of the cgroup were %q, want 32Mi in the end", sets)
