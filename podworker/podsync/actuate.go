@@ -102,7 +102,8 @@ func (s *Syncer) checkMemory(ctx context.Context, change *Resize) error {
 		return fmt.Errorf("get its memory usage: %w", err)
 	}
 	if used := stats.GetMemory().GetUsageBytes().GetValue(); used > uint64(max(limit.Value(), 0)) { //nolint:gosec // not negative
-		return fmt.Errorf("attempting to set pod memory limits below current usage: %d bytes, want at most %s", used, limit.String())
+		// The words are those of the kubelet, for who looks for them.
+		return fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", change.Name, limit.Value(), used)
 	}
 	return nil
 }

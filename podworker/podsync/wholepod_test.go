@@ -3,6 +3,7 @@ package podsync_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -215,4 +216,40 @@ func TestSwapIsNotResized(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestResizeBelowWhatIsUsed would have the kernel end the container: it is refused in the
+// kubelet's words, the container keeps what it has, and a later wish is carried out.
+func TestResizeBelowWhatIsUsed(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		a := m.agent(t)
+		pod := func(limit string) *corev1.Pod {
+			p := wholePod("64Mi")
+			p.Spec.Resources = nil
+			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: memory(limit), Limits: memory(limit)}
+			return p
+		}
+		a.add(pod("64Mi"))
+		pass(4 * time.Second)
+		a.add(pod("1Ki"))
+		pass(2 * time.Second)
+		st := a.status(pod("1Ki"))
+		at := slices.IndexFunc(st.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizeInProgress })
+		if want := regexp.MustCompile(`^resize container app .*: attempting to set container "app" memory limit \(1024\) below current usage \(\d+\)$`); at < 0 || !want.MatchString(st.Conditions[at].Message) {
+			t.Errorf("conditions are %+v, want a message like %s", st.Conditions, want)
+		}
+		if has, limit := st.ContainerStatuses[0].Resources.Limits.Memory().String(), memoryLimit(a, m, "app"); has != "64Mi" || limit != 64<<20 {
+			t.Errorf("the container is shown with %s and held to %d bytes, want 64Mi", has, limit)
+		}
+		a.add(pod("128Mi"))
+		pass(time.Minute)
+		st = a.status(pod("128Mi"))
+		if got, limit := condition(&st, corev1.PodResizeInProgress), memoryLimit(a, m, "app"); got != "" || limit != 128<<20 {
+			t.Errorf("PodResizeInProgress is %q with %d bytes, want none and 128Mi", got, limit)
+		}
+		if got := len(m.Calls("StartContainer")); got != 2 {
+			t.Errorf("%d starts, want one of each container", got)
+		}
+	})
 }
