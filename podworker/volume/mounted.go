@@ -18,7 +18,7 @@ type Mounted struct {
 	// to give it the label of the container.
 	Relabel bool
 	// RefreshAt is when the volume has to be set up again although nothing has changed,
-	// as for a token that expires; zero: never.
+	// as for a token that expires; zero: never. Half a second passes at least.
 	RefreshAt time.Time
 }
 

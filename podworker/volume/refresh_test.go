@@ -117,6 +117,23 @@ func TestRefreshAt(t *testing.T) {
 	})
 }
 
+// TestRefreshAtOfThePast: a provider whose time has come already is asked twice a second,
+// not without a pause.
+func TestRefreshAtOfThePast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{setUp: func(context.Context, *corev1.Pod, int) (volume.Mounted, error) {
+			return volume.Mounted{Path: "/mnt", RefreshAt: time.Now().Add(-time.Minute)}, nil
+		}}
+		m := newManager(t, volume.Config{Providers: []volume.Provider{p}})
+		run(t, m)
+		setUp(t, m, pod("1", claim("data")))
+		<-time.After(10*time.Second + 250*time.Millisecond)
+		if got, want := len(p.times), 21; got != want {
+			t.Errorf("it was set up %d times in ten seconds, want %d", got, want)
+		}
+	})
+}
+
 // TestOldContentStays when an object cannot be had any more: for running containers and for
 // those that start, also of the next process.
 func TestOldContentStays(t *testing.T) {

@@ -185,9 +185,13 @@ func (m *Manager) finish(r *record, s *state, out outcome) {
 	m.wakeUp()
 }
 
-// due returns when a volume that was set up has to be so again.
+// due returns when a volume that was set up has to be so again: never at once, whatever its
+// provider says.
 func (m *Manager) due(s *state, now time.Time) time.Time {
 	at := s.mounted.RefreshAt
+	if soonest := now.Add(firstBackoff); !at.IsZero() && at.Before(soonest) {
+		at = soonest
+	}
 	if !changes(s.volume) || s.fixed {
 		return at
 	}

@@ -22,7 +22,8 @@ const (
 type Token struct {
 	// Expires is when the token ends, by the clock of the server.
 	Expires time.Time
-	// Refresh is when the Cache will request another one if it is asked.
+	// Refresh is when the Cache will request another one if it is asked. It was in the
+	// future when the Cache handed the token out, also where a renewal has failed.
 	Refresh time.Time
 
 	value    string

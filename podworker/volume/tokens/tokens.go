@@ -73,6 +73,19 @@ type entry struct {
 	flight *flight   // nil: nobody asks the server
 }
 
+// handedOut is the token as a caller gets it: one whose renewal is due, and is not to be
+// tried now, is to be asked for again after the pause.
+func (e *entry) handedOut(now time.Time) Token {
+	token := e.token
+	if token.due(now) {
+		token.Refresh = now.Add(retryPause)
+		if now.Before(e.retry) {
+			token.Refresh = e.retry
+		}
+	}
+	return token
+}
+
 // flight is a request that is out.
 type flight struct {
 	done  chan struct{} // closed after the fields below are set
@@ -182,7 +195,7 @@ func (c *Cache) look(k key) (token Token, f *flight, mine bool) {
 	valid := e.token.valid(now)
 	switch {
 	case valid && (!e.token.due(now) || e.flight != nil || now.Before(e.retry)):
-		return e.token, nil, false
+		return e.handedOut(now), nil, false
 	case e.flight != nil:
 		return Token{}, e.flight, false
 	}
@@ -237,10 +250,10 @@ func (c *Cache) settle(k key, f *flight, token Token, err error) (old Token) {
 	case err == nil:
 		e.token, e.retry = token, time.Time{}
 	case old.valid(now):
-		f.token, f.err = old, nil
 		if !f.givenUp {
 			e.retry = now.Add(retryPause)
 		}
+		f.token, f.err = e.handedOut(now), nil
 	default:
 		delete(c.entries, k)
 	}

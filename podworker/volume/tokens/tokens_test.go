@@ -256,9 +256,11 @@ func TestServerAway(t *testing.T) {
 		away := errors.New("the server is away")
 		s.set(away)
 		passes(50 * time.Minute)
+		pause := time.Now().Add(10 * time.Second)
 		for range 5 { // within the pause: one attempt
-			if got := get(t, c, r); got != "secret-1" {
-				t.Errorf("the token is %s, want the first one", got)
+			got, err := c.Get(t.Context(), r)
+			if err != nil || got.Value() != "secret-1" || !got.Refresh.Equal(pause) {
+				t.Errorf("the token is %s, to be asked for again at %s (%v), want the first one at %s", got.Value(), got.Refresh, err, pause)
 			}
 			passes(time.Second)
 		}
@@ -299,8 +301,9 @@ func TestHungServer(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		if got := get(t, c, r); got != "secret-1" || time.Since(start) != 0 {
-			t.Errorf("%s after %s, want the first token at once", got, time.Since(start))
+		got, err := c.Get(t.Context(), r)
+		if err != nil || got.Value() != "secret-1" || time.Since(start) != 0 || time.Until(got.Refresh) != 10*time.Second {
+			t.Errorf("%s after %s, again in %s (%v), want the first token at once, again in 10 s", got.Value(), time.Since(start), time.Until(got.Refresh), err)
 		}
 		wg.Wait()
 		start = time.Now()
