@@ -378,6 +378,37 @@ func TestPolicyLocalHasAShortcut(t *testing.T) {
 	}
 }
 
+// TestMarksOutliveTheProcess: they were given out in the order in which Services came, and
+// some have gone since.
+func TestMarksOutliveTheProcess(t *testing.T) {
+	k := newFakeKernel(t)
+	k.device.state.elsewhere = []netip.Addr{netip.MustParseAddr("10.0.0.2")}
+	policy := func(name, endpoint string, fronts ...func(*proxier.ServicePort)) *proxier.ServicePort {
+		return portOf4(name, proxier.TCP, append(fronts, func(p *proxier.ServicePort) {
+			p.ExternalLocal, p.Cluster, p.Local = true, endpoints(endpoint), endpoints(endpoint)
+		})...)
+	}
+	gone := policy("gone", "10.244.1.20:80(here)", at(proxier.ClusterIP, "10.96.0.1", 80), at(proxier.NodePort, "", 30080))
+	last := policy("z", "10.244.1.21:80(here)", at(proxier.ClusterIP, "10.96.0.2", 80), at(proxier.NodePort, "", 30081))
+	first := policy("a", "10.244.1.22:80(here)", at(proxier.ClusterIP, "10.96.0.3", 80), at(proxier.ExternalIP, "192.0.2.1", 80))
+	b := k.backend(Config{})
+	reset(t, b, gone)
+	apply(t, b, last)
+	apply(t, b, first)
+	if err := b.Apply(t.Context(), proxier.Delta{Remove: []proxier.Key{gone.Key}}); err != nil {
+		t.Fatal(err)
+	}
+	before := k.lines()
+	k.taken()
+	reset(t, k.backend(Config{}), last, first)
+	want(t, "virtual servers of the next process", k.lines(), before)
+	for _, o := range k.taken() {
+		if strings.Contains(o, "mark") {
+			t.Errorf("a start does: %s", o)
+		}
+	}
+}
+
 func TestFailureOfOneDoesNotKeepOthers(t *testing.T) {
 	k := newFakeKernel(t)
 	b := k.backend(Config{})

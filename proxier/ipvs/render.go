@@ -15,6 +15,14 @@ type surroundings struct {
 	elsewhere map[netip.Addr]bool
 }
 
+// addrs returns the addresses of a frontend: a node port has one at each address of the node.
+func (s *surroundings) addrs(f proxier.Frontend) []netip.Addr {
+	if f.Kind == proxier.NodePort {
+		return s.nodePorts
+	}
+	return []netip.Addr{f.Addr}
+}
+
 // fate is what becomes of new connections to a frontend.
 type fate uint8
 
@@ -99,13 +107,9 @@ func (r *renderer) shortcutSettings() settings {
 	return r.settings()
 }
 
-// frontend adds the fronts of f: a node port has one at each address of the node.
+// frontend adds the fronts of f.
 func (r *renderer) frontend(f proxier.Frontend) {
-	addrs := []netip.Addr{f.Addr}
-	if f.Kind == proxier.NodePort {
-		addrs = r.at.nodePorts
-	}
-	for _, a := range addrs {
+	for _, a := range r.at.addrs(f) {
 		if proxier.FamilyOf(a) == r.port.Key.Family {
 			r.view.fronts = append(r.view.fronts, r.front(f.Kind, netip.AddrPortFrom(a, f.Port)))
 		}

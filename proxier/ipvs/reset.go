@@ -162,8 +162,10 @@ func (b *Backend) begin(s *proxier.State, found survey) {
 			b.state.marks.wish(p.Key, old.of[p.Key])
 		}
 		for _, f := range p.Frontends {
-			at := netip.AddrPortFrom(f.Addr, f.Port)
-			b.state.marks.wish(p.Key, found.registry[serverKey{family: p.Key.Family, proto: p.Key.Protocol, at: at}])
+			for _, a := range b.state.at.addrs(f) {
+				at := netip.AddrPortFrom(a, f.Port)
+				b.state.marks.wish(p.Key, found.registry[serverKey{family: p.Key.Family, proto: p.Key.Protocol, at: at}])
+			}
 		}
 	}
 }
