@@ -17,7 +17,7 @@
 //
 // Containers can put files and links where their logs are. No link is followed below
 // File.Root, and only regular files are opened (openat2 with RESOLVE_BENEATH and
-// RESOLVE_NO_SYMLINKS on Linux, os.Root elsewhere).
+// RESOLVE_NO_SYMLINKS, Linux 5.6). On other systems every function returns an error.
 //
 // Functions may be called from many goroutines at once, for the same file too. They need
 // the right to read the files; rotation needs to write their folder. Both usually means

@@ -15,7 +15,8 @@ type Options struct {
 	// Since leaves out what is older; zero means nothing.
 	Since time.Time
 	// Tail is how many of the last lines to begin with. A line in pieces counts once.
-	// Nil means all, zero none.
+	// Without Follow there are no more than that, even if the log grows meanwhile. Nil
+	// means all, zero none.
 	Tail *int64
 	// LiveOnly leaves out rotated files, as the kubelet does. A follower still takes over
 	// from the live file when that is rotated.

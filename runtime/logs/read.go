@@ -50,12 +50,29 @@ func read(ctx context.Context, f File, opts Options, yield func(Entry) bool, idl
 		return err
 	}
 	defer d.close()
+	if opts.Tail != nil && !opts.Follow {
+		// The log may grow faster than it is read.
+		yield = atMost(*opts.Tail, yield)
+	}
 	r := &reader{dir: d, opts: opts, log: opts.logger().With("log", f.String()), yield: yield, idle: idle}
 	defer r.close()
 	if err := r.open(); err != nil {
 		return err
 	}
 	return r.run(ctx)
+}
+
+// atMost hands entries to yield until there were n whole lines.
+func atMost(n int64, yield func(Entry) bool) func(Entry) bool {
+	return func(e Entry) bool {
+		if n == 0 {
+			return false
+		}
+		if !e.Partial {
+			n--
+		}
+		return yield(e) && n > 0
+	}
 }
 
 // reader reads one log.

@@ -8,10 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodekit-go/nodekit/runtime/logs"
 )
@@ -50,6 +53,44 @@ func TestCopy(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if got := words(copyLog(t, w.file, c.opts)); got != c.want {
 				t.Errorf("log is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Every line that is handed on makes the log one line longer.
+func TestTailOfALogThatGrowsWhileItIsRead(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tail int64
+		want string
+	}{
+		{"none", 0, ""},
+		{"of the live file", 2, "5 6"},
+		{"of a rotated file too", 5, "2 3 4 5 6"},
+		{"more than there are", 8, "1 2 3 4 5 6 7 8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWriter(t)
+			w.lines(1, 3)
+			w.rotate(5)
+			w.lines(4, 6)
+			// The end of it is not written yet.
+			w.write(strings.TrimSuffix(line(7, "7"), "\n"))
+			next := 7
+			var got []string
+			for e, err := range logs.Entries(t.Context(), w.file, logs.Options{Tail: &c.tail}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(e.Text))
+				if next++; next > 20 {
+					break
+				}
+				w.write("\n" + strings.TrimSuffix(line(next, strconv.Itoa(next)), "\n"))
+			}
+			if d := cmp.Diff(c.want, strings.Join(got, " ")); d != "" {
+				t.Errorf("lines (-want +got):\n%s", d)
 			}
 		})
 	}

@@ -50,7 +50,11 @@ var errNotRegular = errors.New("it is no regular file")
 // reports whether it did. Before that it removes what is one file too many and compresses
 // what was rotated earlier; readers of this package follow through all of it. reopen asks
 // the runtime to write to a new file. When that fails the log gets its name back, so
-// that the next call tries again. A log that is not there has nothing to rotate.
+// that the next call tries again.
+//
+// A live file that is missing although its folder is there is one that the runtime does
+// not write to: a call was cut off between renaming and reopening, or somebody removed
+// it. reopen is called for that, too. A folder that is missing has nothing to rotate.
 //
 // Two calls for one log must not run at the same time. After a crash in the middle the
 // next call finishes the work.
@@ -67,13 +71,7 @@ func Rotate(ctx context.Context, f File, policy Policy, reopen func(context.Cont
 		return false, err
 	}
 	defer d.close()
-	info, err := infoIn(d.folder, d.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil && !info.regular {
-		err = errNotRegular
-	}
+	info, err := d.live(ctx, reopen)
 	if err != nil {
 		return false, fmt.Errorf("rotate log %s: %w", f, err)
 	}
@@ -87,6 +85,26 @@ func Rotate(ctx context.Context, f File, policy Policy, reopen func(context.Cont
 		return false, fmt.Errorf("rotate log %s: %w", f, err)
 	}
 	return true, nil
+}
+
+// live looks at the live file, after it had a missing one made.
+func (d *dir) live(ctx context.Context, reopen func(context.Context) error) (fileInfo, error) {
+	info, err := infoIn(d.folder, d.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := reopen(ctx); err != nil {
+			return fileInfo{}, fmt.Errorf("it is missing, ask the runtime to reopen it: %w", err)
+		}
+		if info, err = infoIn(d.folder, d.name); err != nil {
+			return fileInfo{}, fmt.Errorf("the runtime was asked to reopen it: %w", err)
+		}
+	}
+	if err != nil {
+		return fileInfo{}, err
+	}
+	if !info.regular {
+		return fileInfo{}, errNotRegular
+	}
+	return info, nil
 }
 
 // makeRoom leaves the newest keep rotated files, compressed.

@@ -3,6 +3,7 @@ package logs_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,6 +131,45 @@ func TestRotateFinishesWhatACrashLeft(t *testing.T) {
 	}
 	if got := strings.Join(names(t, w.file), " "); strings.Contains(got, ".tmp") {
 		t.Errorf("files are %s", got)
+	}
+}
+
+// The runtime goes on writing to a file that has another name, or none, until it is asked
+// to reopen the log.
+func TestLiveFileThatIsMissingIsMade(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		lose func(live string) error
+		want string
+	}{
+		{"a crash between renaming and reopening", func(live string) error {
+			return os.Rename(live, live+".20260102-000000")
+		}, "1 2 3"},
+		{"removed by somebody", os.Remove, "3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWriter(t)
+			w.lines(1, 1)
+			if err := c.lose(w.file.String()); err != nil {
+				t.Fatal(err)
+			}
+			w.lines(2, 2)
+			down := errors.New("the runtime is down")
+			if _, err := logs.Rotate(t.Context(), w.file, logs.Policy{}, func(context.Context) error { return down }); !errors.Is(err, down) {
+				t.Errorf("error is %v, want that of the runtime", err)
+			}
+			nothing := func(context.Context) error { return nil }
+			if _, err := logs.Rotate(t.Context(), w.file, logs.Policy{}, nothing); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("error is %v, want one that says that the log is still missing", err)
+			}
+			if rotated, err := logs.Rotate(t.Context(), w.file, logs.Policy{}, w.reopen); rotated || err != nil {
+				t.Errorf("rotated is %v, error %v, want a log that is reopened only", rotated, err)
+			}
+			w.lines(3, 3)
+			if got := words(copyLog(t, w.file, logs.Options{})); got != c.want {
+				t.Errorf("log is %q, want %s", got, c.want)
+			}
+		})
 	}
 }
 
