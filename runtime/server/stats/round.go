@@ -123,11 +123,24 @@ func (c *Collector) findGroups(p *Pod, places map[string]string) {
 			groups, listed = c.children(p.Group), true
 		}
 		for _, g := range groups {
-			if base := path.Base(g); id != "" && strings.Contains(base, id) {
+			if isGroupOf(path.Base(g), id) {
 				places[id] = g
+				break
 			}
 		}
 	}
+}
+
+// monitorSuffix ends what CRI-O puts before the ID in the name of the group of a container's
+// monitor, conmon: crio-conmon-ID. With cgroupfs, and with conmon_cgroup = "pod", that is
+// beside the container's group, crio-ID (github.com/cri-o/cri-o, internal/config/cgmgr).
+const monitorSuffix = "conmon-"
+
+// isGroupOf reports whether the last part of a group's name is that of the container or
+// sandbox with an ID.
+func isGroupOf(base, id string) bool {
+	before, _, ok := strings.Cut(base, id)
+	return ok && id != "" && !strings.HasSuffix(before, monitorSuffix)
 }
 
 func (c *Collector) children(group string) []string {

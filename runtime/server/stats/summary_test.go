@@ -3,6 +3,7 @@ package stats
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -63,6 +64,26 @@ func TestCPUAndMemory(t *testing.T) {
 			t.Errorf("the pod without groups uses %+v, %+v", far.CPU, far.Memory)
 		}
 	})
+}
+
+// The groups of a pod by runtime and driver. Whether a monitor's name sorts before or after the
+// container's depends on how the ID begins.
+func TestGroupsOfContainersAreFound(t *testing.T) {
+	for _, format := range []string{"%s", "cri-containerd-%s.scope", "crio-%s", "crio-%s.scope"} {
+		for _, id := range []string{"1a", "fa"} {
+			inWorld(t, func(w *world) {
+				own := webGroup + "/" + fmt.Sprintf(format, id)
+				w.groups.cores[own] = 0.25
+				w.groups.cores[webGroup+"/crio-conmon-"+id] = 0.125
+				w.groups.cores[webGroup+"/crio-conmon-"+id+".scope"] = 0.125
+				places := map[string]string{}
+				w.findGroups(&Pod{Group: webGroup, Sandbox: id, Containers: []Container{{ID: "absent"}, {}}}, places)
+				if d := cmp.Diff(map[string]string{id: own}, places); d != "" {
+					w.t.Errorf("groups with names like %s (-want +got):\n%s", format, d)
+				}
+			})
+		}
+	}
 }
 
 func TestUsageIsReadEveryTenSecondsAtMost(t *testing.T) {

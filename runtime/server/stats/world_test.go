@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,7 @@ func (g *groups) Children(group string) ([]string, error) {
 			out = append(out, name)
 		}
 	}
+	slices.Sort(out)
 	return out, nil
 }
 
