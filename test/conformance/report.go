@@ -17,12 +17,18 @@ type suiteReport struct {
 }
 
 type specReport struct {
-	ContainerHierarchyTexts []string
-	LeafNodeType            string
-	LeafNodeText            string
-	State                   string
-	RunTime                 time.Duration
-	Failure                 struct{ Message string }
+	ContainerHierarchyTexts     []string
+	ContainerHierarchyLocations []codeLocation
+	LeafNodeType                string
+	LeafNodeText                string
+	State                       string
+	RunTime                     time.Duration
+	Failure                     struct{ Message string }
+}
+
+type codeLocation struct {
+	FileName   string
+	LineNumber int
 }
 
 // Report is what a run of a suite reported.

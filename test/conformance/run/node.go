@@ -169,18 +169,16 @@ func (n *nodeEnvironment) run(ctx context.Context, dir string, specs []string, a
 	if err != nil {
 		return nil, err
 	}
-	for number := 1; len(specs) > 0; number++ {
-		size := min(batch, len(specs))
-		part := filepath.Join(dir, strconv.Itoa(number))
+	for i, some := range n.cfg.Groups.Batches(specs, batch) {
+		part := filepath.Join(dir, strconv.Itoa(i+1))
 		if err := os.Mkdir(part, 0o755); err != nil {
 			return setup, err
 		}
-		found, err := n.runBatch(ctx, part, specs[:size], add)
+		found, err := n.runBatch(ctx, part, some, add)
 		setup = append(setup, found...)
 		if err != nil {
 			return setup, err
 		}
-		specs = specs[size:]
 	}
 	return setup, nil
 }

@@ -34,6 +34,8 @@ type Config struct {
 	Resume bool
 	// Programs is the folder with our programs, as absolute path. It is set by [Run].
 	Programs string
+	// Groups are the specs that run together. They are set by [Run].
+	Groups conformance.Groups
 	// Progress receives a line per step. Nil means silence.
 	Progress func(string)
 }
@@ -133,6 +135,10 @@ func (r *runner) prepare(ctx context.Context) error {
 	if err := r.compareWith(); err != nil {
 		return err
 	}
+	var err error
+	if r.cfg.Groups, err = findGroups(ctx, r.cfg.Set); err != nil {
+		return err
+	}
 	if r.cfg.Fresh {
 		if err := os.RemoveAll(r.journalPath()); err != nil {
 			return err
@@ -187,15 +193,19 @@ func (r *runner) compareWith() error {
 
 // finish runs what has no result yet, and once more what was lost.
 func (r *runner) finish(ctx context.Context) (err error) {
-	todo := conformance.Missing(r.specs, r.journal.Past().Results)
+	todo, offered := conformance.Missing(r.specs, r.journal.Past().Results), r.specs
 	if !r.cfg.Kit.Stock(r.cfg.Set) {
 		if todo, err = r.excuse(todo); err != nil {
+			return err
+		}
+		if offered, _, err = conformance.Excuses(r.specs, conformance.Skips(), r.stock); err != nil {
 			return err
 		}
 	}
 	if len(todo) == 0 {
 		return nil
 	}
+	todo = r.cfg.Groups.Whole(todo, offered)
 	r.cfg.Progress(fmt.Sprintf("%d of %d specs to run: %s, %s", len(todo), len(r.specs), r.cfg.Set.Name, r.cfg.Kit.Title(r.cfg.Set)))
 	env, err := r.start(ctx, r.cfg, r.dir)
 	if err != nil {
@@ -245,7 +255,7 @@ func (r *runner) again(ctx context.Context, env environment, ran []string) error
 		return nil
 	}
 	r.cfg.Progress(fmt.Sprintf("once more: %d specs that have passed before", len(specs)))
-	return r.part(ctx, env, specs)
+	return r.part(ctx, env, r.cfg.Groups.Whole(specs, ran))
 }
 
 // part runs the suite once, in a folder of its own.

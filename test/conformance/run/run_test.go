@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,6 +107,33 @@ func TestLostSpecHasASecondChance(t *testing.T) {
 				t.Errorf("failed is %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestSequencesRunAsAWhole: what looks at the outcome of another spec runs behind that one,
+// also when only it has no result yet, or was lost.
+func TestSequencesRunAsAWhole(t *testing.T) {
+	groups, err := conformance.ParseGroups(strings.NewReader(`[{"SpecReports": [
+		{"LeafNodeType": "It", "LeafNodeText": "first", "ContainerHierarchyLocations": [{"FileName": "a.go", "LineNumber": 1}]},
+		{"LeafNodeType": "It", "LeafNodeText": "second", "ContainerHierarchyLocations": [{"FileName": "a.go", "LineNumber": 1}]}]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := []conformance.State{conformance.Passed, conformance.Passed}
+	suite := &fakeSuite{states: map[string][]conformance.State{
+		"first": passed, "second": {conformance.Failed, conformance.Passed}, "other": passed,
+	}}
+	r := testRunner(t, suite, conformance.Ours, "first", "other", "second")
+	r.cfg.Groups, r.must = groups, conformance.Ratchet{"second"}
+	if err := r.journal.Add(conformance.Result{Spec: "first", State: conformance.Passed}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{{"other", "second", "first"}, {"second", "first"}}
+	if diff := cmp.Diff(want, suite.asked); diff != "" {
+		t.Errorf("specs that ran (-want +got):\n%s", diff)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,36 @@ func listSpecs(ctx context.Context, set conformance.Set) ([]string, error) {
 		return nil, fmt.Errorf("list the specs of %s: %w: %s", set.Suite, err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return conformance.ParseList(bytes.NewReader(out))
+}
+
+// findGroups asks the set's suite which of its specs belong together. Only those of
+// test/e2e_node run in batches, and only there are specs that need others of their
+// container.
+func findGroups(ctx context.Context, set conformance.Set) (conformance.Groups, error) {
+	if set.Suite != conformance.E2ENode {
+		return conformance.Groups{}, nil
+	}
+	suite, err := tool(ctx, string(set.Suite))
+	if err != nil {
+		return conformance.Groups{}, err
+	}
+	dir, err := os.MkdirTemp("", "specs")
+	if err != nil {
+		return conformance.Groups{}, err
+	}
+	defer os.RemoveAll(dir)
+	report := filepath.Join(dir, reportFile)
+	cmd := exec.CommandContext(ctx, suite, "--ginkgo.dry-run", "--ginkgo.json-report="+report)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return conformance.Groups{}, fmt.Errorf("ask %s which specs belong together: %w: %s", set.Suite, err, bytes.TrimSpace(out))
+	}
+	file, err := os.Open(report)
+	if err != nil {
+		return conformance.Groups{}, err
+	}
+	defer file.Close()
+	return conformance.ParseGroups(file)
 }
 
 // versions names the programs of others, save the container runtime, which tells its own.
