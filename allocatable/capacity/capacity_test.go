@@ -176,21 +176,6 @@ func TestReadThisMachine(t *testing.T) {
 	}
 }
 
-func FuzzParseMount(f *testing.F) {
-	f.Add("36 35 98:0 / /my\\040point rw,noatime master:1 - cgroup cgroup rw,memory")
-	f.Add("1 2 3 4 \\04 - - - -")
-	f.Add("\\777 - ")
-	f.Fuzz(func(t *testing.T, line string) {
-		m, ok := parseMount(line)
-		if ok && m.fstype == "" {
-			t.Errorf("%q is a mount without a type", line)
-		}
-		if len(unescape(line)) > len(line) {
-			t.Errorf("%q grows", line)
-		}
-	})
-}
-
 func FuzzKilobytes(f *testing.F) {
 	f.Add("MemTotal:  8141816 kB\n")
 	f.Add("Node 0 MemTotal: 1 kB")

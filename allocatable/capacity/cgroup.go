@@ -3,8 +3,9 @@ package capacity
 import (
 	"fmt"
 	"path"
-	"strconv"
 	"strings"
+
+	"github.com/nodekit-go/nodekit/allocatable/internal/mountinfo"
 )
 
 // CgroupMode says which kinds of control groups are mounted.
@@ -54,14 +55,14 @@ func readCgroups(t tree) (Cgroups, error) {
 	c := Cgroups{Controllers: map[string]string{}}
 	v1 := false
 	for line := range strings.Lines(text) {
-		m, ok := parseMount(line)
+		m, ok := mountinfo.ParseLine(line)
 		switch {
 		case !ok:
-		case m.fstype == "cgroup":
+		case m.Type == "cgroup":
 			v1 = true
 			c.addV1(m)
-		case m.fstype == "cgroup2" && c.Unified == "":
-			c.Unified = m.point
+		case m.Type == "cgroup2" && c.Unified == "":
+			c.Unified = m.Point
 		}
 	}
 	if c.Unified != "" {
@@ -89,47 +90,11 @@ func modeOf(v1, v2 bool) CgroupMode {
 	return NoCgroups
 }
 
-// addV1 takes the controllers out of the options of the mount, which also tell
-// how it is mounted (cgroups(7)).
-func (c *Cgroups) addV1(m mount) {
-	for option := range strings.SplitSeq(m.options, ",") {
-		switch option {
-		case "", "rw", "ro", "xattr", "noprefix", "clone_children", "none", "all":
-			continue
+// addV1 takes the controllers of a hierarchy that no other one has had.
+func (c *Cgroups) addV1(m mountinfo.Mount) {
+	for _, name := range m.Controllers() {
+		if _, ok := c.Controllers[name]; !ok {
+			c.Controllers[name] = m.Point
 		}
-		if _, ok := c.Controllers[option]; ok || strings.Contains(option, "=") {
-			continue
-		}
-		c.Controllers[option] = m.point
 	}
-}
-
-// mount is what a line of mountinfo says of a filesystem.
-type mount struct{ point, fstype, options string }
-
-// parseMount splits "36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda
-// rw". Optional fields end with the dash.
-func parseMount(line string) (mount, bool) {
-	before, after, found := strings.Cut(strings.TrimSpace(line), " - ")
-	own, super := strings.Fields(before), strings.Fields(after)
-	if !found || len(own) < 6 || len(super) < 3 {
-		return mount{}, false
-	}
-	return mount{point: unescape(own[4]), fstype: super[0], options: super[len(super)-1]}, true
-}
-
-// unescape turns "\040" into a blank, as the kernel writes blanks in paths.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

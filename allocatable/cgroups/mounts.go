@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nodekit-go/nodekit/allocatable/internal/mountinfo"
 )
 
 // Mount is one mounted hierarchy of control groups.
@@ -51,23 +53,21 @@ func Mounted() ([]Mount, error) {
 // ParseMounts reads the hierarchies from a file in the format of
 // /proc/self/mountinfo, proc_pid_mountinfo(5). Each counts once, where it is mounted
 // first. The controllers of v2 are not in that file.
-func ParseMounts(mountinfo io.Reader) ([]Mount, error) {
-	const point, behindHyphen = 4, 3
+func ParseMounts(mounts io.Reader) ([]Mount, error) {
 	var out []Mount
-	lines := bufio.NewScanner(mountinfo)
+	lines := bufio.NewScanner(mounts)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		hyphen := slices.Index(fields, "-")
-		if hyphen <= point || len(fields) <= hyphen+behindHyphen {
+		line, ok := mountinfo.ParseLine(lines.Text())
+		if !ok {
 			continue
 		}
-		m := Mount{Path: unescape.Replace(fields[point])}
-		switch fields[hyphen+1] {
+		m := Mount{Path: line.Point}
+		switch line.Type {
 		case "cgroup2":
 			m.V2 = true
 		case "cgroup":
-			m.Controllers = v1Controllers(fields[hyphen+behindHyphen])
+			m.Controllers = line.Controllers()
 		default:
 			continue
 		}
@@ -78,9 +78,6 @@ func ParseMounts(mountinfo io.Reader) ([]Mount, error) {
 	return out, lines.Err()
 }
 
-// unescape undoes the escapes of mount points.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`) //nolint:gochecknoglobals // a constant table
-
 // same reports whether two mounts show the same hierarchy.
 func (m *Mount) same(other Mount) bool {
 	switch {
@@ -90,21 +87,4 @@ func (m *Mount) same(other Mount) bool {
 		return m.V2 && other.V2
 	}
 	return len(m.Controllers) > 0 && slices.Equal(m.Controllers, other.Controllers)
-}
-
-// v1Controllers takes the controllers out of the options of a mount, which also say
-// how it is mounted (cgroups(7)).
-func v1Controllers(options string) []string {
-	var out []string
-	for option := range strings.SplitSeq(options, ",") {
-		switch option {
-		case "rw", "ro", "xattr", "noprefix", "clone_children", "none", "all", "cpuset_v2_mode":
-			continue
-		}
-		if option != "" && !strings.Contains(option, "=") {
-			out = append(out, option)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

@@ -34,6 +34,15 @@ func TestParseMounts(t *testing.T) {
 				{Path: "/sys/fs/cgroup/uni fied", V2: true},
 			},
 		},
+		{
+			name: "options that are no controllers",
+			table: "31 30 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,seclabel,cpuset,cpuset_v2_mode\n" +
+				"32 30 0:28 / /sys/fs/cgroup/pids rw - cgroup  rw,favordynmods,pids\n",
+			want: []cgroups.Mount{
+				{Path: "/sys/fs/cgroup/cpuset", Controllers: []string{"cpuset"}},
+				{Path: "/sys/fs/cgroup/pids", Controllers: []string{"pids"}},
+			},
+		},
 		{name: "garbage", table: "cgroup\n- cgroup\n\n1 2 3 4 5 6 -\n1 2 3 4 5 - cgroup\n"},
 	}
 	for _, tt := range tests {
