@@ -63,7 +63,8 @@ func (p *program) prerouting() []rule {
 }
 
 // input lets connections to fronts through to IPVS, and no others to addresses of
-// Services: what listens on all addresses of the node shall not answer there.
+// Services: what listens on all addresses of the node shall not answer there. Load balancers
+// that pass packets on ask for the health of the node at the address that they serve.
 func (p *program) input() []rule {
 	accept := verdict(expr.VerdictReturn)
 	out := []rule{
@@ -75,6 +76,7 @@ func (p *program) input() []rule {
 	for _, in := range []object{internal, external, externalLocal} {
 		out = append(out, p.to(in).then(accept))
 	}
+	out = append(out, p.toHealthPort().then(accept))
 	for _, proto := range []proxier.Protocol{proxier.TCP, proxier.UDP, proxier.SCTP} {
 		out = append(out, ported(proto).then(p.destinationIn(serviceIPs)...).then(p.reject()))
 	}

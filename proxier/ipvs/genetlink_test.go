@@ -105,6 +105,7 @@ func TestElementsAreReadAsTheyAreWritten(t *testing.T) {
 		{in: sources, family: proxier.IPv4, at: at4, proto: proxier.TCP, source: netip.MustParsePrefix("198.51.100.0/22")},
 		{in: sources, family: proxier.IPv6, at: at6, proto: proxier.SCTP, source: netip.MustParsePrefix("2001:db8::/33")},
 		{in: hairpins, family: proxier.IPv6, at: at6, proto: proxier.TCP},
+		{in: healthPorts, family: proxier.IPv6, at: netip.AddrPortFrom(netip.Addr{}, 31000), proto: proxier.TCP},
 	} {
 		got, err := decodeElement(e.in, e.family, e.set(true))
 		if err != nil {

@@ -71,10 +71,10 @@ func (l *ledger) replace(c *changes, key proxier.Key, port *proxier.ServicePort,
 		l.claim(c, k, key, f)
 	}
 	l.shortcut(c, old.view, now)
-	for _, e := range old.view.hairpins {
+	for _, e := range old.view.shared {
 		l.count(c, e, -1)
 	}
-	for _, e := range now.hairpins {
+	for _, e := range now.shared {
 		l.count(c, e, 1)
 	}
 	if port == nil {

@@ -33,6 +33,9 @@ const (
 	// firewalled are addresses with source ranges, and sources who may use which.
 	firewalled
 	sources
+	// healthPorts are where the node tells load balancers whether it has endpoints: at
+	// addresses of Services, too.
+	healthPorts
 	// hairpins are the connections of a pod to itself.
 	hairpins
 	// owned are virtual servers at addresses that the device does not have. No rule reads it:
@@ -80,6 +83,8 @@ func specOf(o object) objectSpec {
 		return objectSpec{"sources", append(frontend, partSource)}
 	case owned:
 		return objectSpec{"owned", frontend}
+	case healthPorts:
+		return objectSpec{"health-ports", []part{partProto, partPort}}
 	default:
 		return objectSpec{"hairpins", []part{partAddr, partAddr, partProto, partPort}}
 	}

@@ -58,6 +58,7 @@ func drawPort(t *rapid.T, n int) *proxier.ServicePort {
 	if rapid.Bool().Draw(t, "ranges") {
 		p.SourceRanges = []netip.Prefix{netip.PrefixFrom(addr("10.0.0.0", "fd00::"), 8)}
 	}
+	p.HealthCheckNodePort = rapid.SampledFrom([]uint16{0, 31000, 31001}).Draw(t, "health port")
 	p.Balance.Scheduler = rapid.SampledFrom([]string{"", "lc", "sh", "dh", "none"}).Draw(t, "scheduler")
 	p.Balance.LocalWeight = rapid.SampledFrom([]uint16{0, 5}).Draw(t, "weight")
 	return p

@@ -53,7 +53,8 @@ type view struct {
 	// fronts in externalLocal; nil if there are none.
 	shortcutKey serverKey
 	shortcut    *virtual
-	hairpins    []element
+	// shared are elements that other ServicePorts may need, too.
+	shared []element
 }
 
 // usesShortcut reports whether port needs a mark: connections from this node and its pods
@@ -77,6 +78,11 @@ func render(p *proxier.ServicePort, at surroundings, scheduler string, mark uint
 		r.frontend(f)
 	}
 	r.hairpins()
+	if p.HealthCheckNodePort != 0 {
+		r.view.shared = append(r.view.shared, element{
+			in: healthPorts, family: p.Key.Family, at: netip.AddrPortFrom(netip.Addr{}, p.HealthCheckNodePort), proto: proxier.TCP,
+		})
+	}
 	return r.view
 }
 
@@ -172,7 +178,7 @@ func (r *renderer) hairpins() {
 		for _, e := range list {
 			if e.Local && !known[e.Addr] {
 				known[e.Addr] = true
-				r.view.hairpins = append(r.view.hairpins, element{
+				r.view.shared = append(r.view.shared, element{
 					in: hairpins, family: r.port.Key.Family, at: e.Addr, proto: r.port.Key.Protocol,
 				})
 			}

@@ -94,6 +94,11 @@ func (p *program) destinationIn(in object) rule {
 	return rule{p.destination(reg), &expr.Lookup{SourceRegister: reg, SetName: in.String()}}
 }
 
+// toHealthPort matches packets to a port in healthPorts, whatever their address.
+func (p *program) toHealthPort() rule {
+	return rule{protocol(reg), port(reg + 1), &expr.Lookup{SourceRegister: reg, SetName: healthPorts.String()}}
+}
+
 // hairpin matches packets of a pod to itself.
 func (p *program) hairpin() rule {
 	at := reg + 2*p.addrRegs()
