@@ -127,6 +127,27 @@ func TestWhatAnEarlierProcessDrainedServesAgain(t *testing.T) {
 	want(t, "virtual servers", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.21:8080=1 10.244.1.22:8080=1"})
 }
 
+// An endpoint that is not wanted serves until a Reset is that far: who comes meanwhile is not cut.
+func TestResetKeepsConnectionsThatBeginMeanwhile(t *testing.T) {
+	k := preloaded(t, 0)
+	vs, gone := keyOf(proxier.TCP, "10.96.0.110:80"), netip.MustParseAddrPort("10.244.1.99:8080")
+	k.virtual[vs].targets[gone].weight = 1
+	k.fail = func(o op) error {
+		if o.kind == setTarget && o.target.at == gone {
+			k.virtual[vs].targets[gone].connections++
+		}
+		return nil
+	}
+	b := k.backend(Config{})
+	reset(t, b, web("10.244.1.21:8080", "10.244.1.22:8080"))
+	want(t, "virtual servers", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.21:8080=1 10.244.1.22:8080=1 10.244.1.99:8080=0"})
+	k.connections(vs, gone.String(), 0)
+	if left, err := b.drain(t.Context()); left || err != nil {
+		t.Errorf("drain without connections = %v, %v, want nothing left", left, err)
+	}
+	want(t, "virtual servers", k.lines(), []string{"TCP 10.96.0.110:80 rr 10.244.1.21:8080=1 10.244.1.22:8080=1"})
+}
+
 func TestEndpointThatComesBackStopsDraining(t *testing.T) {
 	k := newFakeKernel(t)
 	b := k.backend(Config{})

@@ -245,7 +245,8 @@ func (b *Backend) adoptLocked(ctx context.Context, c *changes, found survey) (op
 	return ops, last, nil
 }
 
-// idle returns what removes targets that are not wanted and have no connections.
+// idle returns what removes targets that are not wanted, have drained and have no connections. One
+// that weighs something gets new ones meanwhile: it drains first.
 func idle(k serverKey, want *virtual, found []foundTarget) []op {
 	wanted := make(map[netip.AddrPort]bool, len(want.targets))
 	for _, t := range want.targets {
@@ -253,7 +254,7 @@ func idle(k serverKey, want *virtual, found []foundTarget) []op {
 	}
 	var ops []op
 	for _, t := range found {
-		if t.connections == 0 && !wanted[t.at] {
+		if t.weight == 0 && t.connections == 0 && !wanted[t.at] {
 			ops = append(ops, op{kind: deleteTarget, server: k, target: target{at: t.at}})
 		}
 	}
