@@ -430,6 +430,39 @@ func TestMarksOutliveTheProcess(t *testing.T) {
 	}
 }
 
+// Where no mark is left, nobody is sent to endpoints of other nodes, and clients keep their address.
+func TestPolicyLocalWithoutAMarkKeepsTheSource(t *testing.T) {
+	k := noded(t)
+	var problems []string
+	b := k.backend(Config{Problem: func(p Problem) { problems = append(problems, p.Field) }})
+	reset(t, b)
+	for mark := b.state.marks.high + 1; mark < b.state.marks.probe(); mark++ {
+		b.state.marks.taken[mark] = true
+	}
+	apply(t, b, portOf4("lb", proxier.TCP, at(proxier.LoadBalancer, "192.0.2.2", 80), at(proxier.NodePort, "", 30080), func(p *proxier.ServicePort) {
+		p.ExternalLocal, p.Cluster, p.Local = true, endpoints("10.244.1.21:80(here)", "10.244.2.1:80"), endpoints("10.244.1.21:80(here)")
+	}))
+	want(t, "problems", problems, []string{"ExternalLocal"})
+	want(t, "virtual servers", k.lines(), []string{"TCP 10.0.0.2:30080 rr 10.244.1.21:80=1", "TCP 192.0.2.2:80 rr 10.244.1.21:80=1"})
+	var got []string
+	for e := range k.rules.elements {
+		if e.in != hairpins {
+			got = append(got, e.String())
+		}
+	}
+	slices.Sort(got)
+	want(t, "elements", got, []string{
+		"local-only { 10.0.0.2 . tcp . 30080 }", "local-only { 192.0.2.2 . tcp . 80 }", "owned { 10.0.0.2 . tcp . 30080 }", "service-ips { 192.0.2.2 }",
+	})
+	p := b.state.programs[0]
+	if slices.ContainsFunc(p.prerouting(), func(r rule) bool { return looksUp(r, localOnly) }) {
+		t.Error("connections of others are masqueraded")
+	}
+	if !slices.ContainsFunc(p.input(), func(r rule) bool { return looksUp(r, localOnly) }) {
+		t.Error("connections of others are refused")
+	}
+}
+
 func TestFailureOfOneDoesNotKeepOthers(t *testing.T) {
 	k := newFakeKernel(t)
 	b := k.backend(Config{})

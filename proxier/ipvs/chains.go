@@ -73,7 +73,7 @@ func (p *program) input() []rule {
 		marked(shortcutMask, p.shortcuts).then(accept),
 		p.to(dropped).then(verdict(expr.VerdictDrop)),
 	}
-	for _, in := range []object{internal, external, externalLocal} {
+	for _, in := range []object{internal, external, externalLocal, localOnly} {
 		out = append(out, p.to(in).then(accept))
 	}
 	out = append(out, p.toHealthPort().then(accept))
@@ -99,7 +99,9 @@ func (p *program) output() []rule {
 	case p.local.detects(p.family):
 		out = append(out, p.to(internal).then(p.local.foreign(p)...).then(mark...))
 	}
-	out = append(out, p.to(internal).then(p.sourceIn(serviceIPs)...).then(mark...))
+	for _, in := range []object{internal, localOnly} {
+		out = append(out, p.to(in).then(p.sourceIn(serviceIPs)...).then(mark...))
+	}
 	for _, in := range []object{external, atNode} {
 		out = append(out, p.to(in).then(mark...))
 	}

@@ -27,6 +27,9 @@ const (
 	// externalLocal are external addresses with policy Local, each with the mark of the
 	// virtual server for connections from this node and its pods.
 	externalLocal
+	// localOnly are those without a mark: whoever connects is sent to local endpoints, with
+	// the source that he has.
+	localOnly
 	// refused and dropped are those that nobody may serve.
 	refused
 	dropped
@@ -73,6 +76,8 @@ func specOf(o object) objectSpec {
 		return objectSpec{"at-node", frontend}
 	case externalLocal:
 		return objectSpec{"external-local", frontend}
+	case localOnly:
+		return objectSpec{"local-only", frontend}
 	case refused:
 		return objectSpec{"refused", frontend}
 	case dropped:

@@ -207,8 +207,8 @@ func TestShortcutOutlivesItsEndpoints(t *testing.T) {
 		want []element
 	}{
 		{"nobody", lb(func(*proxier.ServicePort) {}), []element{in(externalLocal, 0x4e4b0001), in(refused, 0), in(owned, 0)}},
-		{"nobody that may be used", lb(func(p *proxier.ServicePort) { p.HasEndpoints = true }), []element{in(atNode, 0), in(dropped, 0), in(owned, 0)}},
-		{"local ones alone", lb(func(p *proxier.ServicePort) { p.HasEndpoints, p.Local = true, endpoints("10.244.1.22:80") }), []element{in(atNode, 0), in(owned, 0)}},
+		{"nobody that may be used", lb(func(p *proxier.ServicePort) { p.HasEndpoints = true }), []element{in(localOnly, 0), in(dropped, 0), in(owned, 0)}},
+		{"local ones alone", lb(func(p *proxier.ServicePort) { p.HasEndpoints, p.Local = true, endpoints("10.244.1.22:80") }), []element{in(localOnly, 0), in(owned, 0)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			reset(t, b, ready)

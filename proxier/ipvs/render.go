@@ -144,6 +144,8 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 	switch {
 	case kind.External() && r.marks():
 		f.kind, f.mark = externalLocal, r.mark
+	case kind.External() && p.ExternalLocal:
+		f.kind = localOnly
 	case !f.bind:
 		f.kind = atNode
 	case kind.External():
