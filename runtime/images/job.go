@@ -196,6 +196,8 @@ func (j *job) recorded(ctx context.Context, credentials []registryauth.Credentia
 	case ok:
 		// The image is there; nobody may use it without another pull.
 		recordErr = j.cfg.Records.Done(j.Image, uninspected.ref, pullrecord.Access{})
+	case result.unseen:
+		recordErr = j.cfg.Records.CutOff(j.Image)
 	default:
 		recordErr = j.cfg.Records.Abandon(j.Image)
 	}

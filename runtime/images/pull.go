@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/nodekit-go/nodekit/runtime"
 	"github.com/nodekit-go/nodekit/runtime/images/registryauth"
 )
 
@@ -45,6 +48,8 @@ type pulled struct {
 	took  time.Duration
 	// index is that of the credential that worked; -1 means that none was tried.
 	index int
+	// unseen says, beside an error, that the image may have come all the same.
+	unseen bool
 }
 
 // used returns the caller's own credential that is the one that worked; nil means none.
@@ -84,40 +89,60 @@ func (m *Manager) pullInTurn(ctx context.Context, j *job, credentials []registry
 	defer m.queue.leave(j.ref.Registry)
 	m.pulls.started(p)
 	began := time.Now()
-	ref, index, err := m.tryAll(ctx, j, credentials)
+	ref, result, err := m.tryAll(ctx, j, credentials)
 	if err != nil {
-		return pulled{}, err
+		return result, err
 	}
-	took := time.Since(began)
-	image, err := m.describe(ctx, ref, j.Image)
+	result.took = time.Since(began)
+	result.image, err = m.describe(ctx, ref, j.Image)
 	if err != nil {
-		return pulled{}, &uninspectedError{ref: ref, err: err}
+		return pulled{unseen: true}, &uninspectedError{ref: ref, err: err}
 	}
-	return pulled{image: image, took: took, index: index}, nil
+	return result, nil
 }
 
 // tryAll pulls with one credential after the other until one works, or without if there
-// are none.
-func (m *Manager) tryAll(ctx context.Context, j *job, credentials []registryauth.Credential) (ref string, index int, err error) {
+// are none. It returns what the runtime calls the image, and which one worked.
+func (m *Manager) tryAll(ctx context.Context, j *job, credentials []registryauth.Credential) (ref string, result pulled, err error) {
 	if len(credentials) == 0 {
 		ref, err := m.try(ctx, j, nil)
-		return ref, -1, err
+		return ref, pulled{index: -1, unseen: unseen(ctx, err)}, err
 	}
 	var errs []error
 	for i := range credentials {
 		ref, err := m.try(ctx, j, authConfig(&credentials[i]))
 		if err == nil {
-			return ref, i, nil
+			return ref, pulled{index: i}, nil
 		}
+		result.unseen = result.unseen || unseen(ctx, err)
 		if ended(ctx) != nil {
-			return "", 0, err
+			return "", result, err
 		}
 		errs = append(errs, err)
 	}
 	if len(errs) == 1 {
-		return "", 0, errs[0]
+		return "", result, errs[0]
 	}
-	return "", 0, &triesError{errs}
+	return "", result, &triesError{errs}
+}
+
+// unseen reports whether a pull that the runtime was asked for may have brought the image,
+// or may yet, although it failed with err: the runtime did not say that it failed.
+func unseen(ctx context.Context, err error) bool {
+	switch {
+	case err == nil, errors.Is(err, errQPS):
+		return false
+	case ended(ctx) != nil:
+		return true
+	}
+	for _, kind := range []error{runtime.ErrRuntimeDown, runtime.ErrClosed, runtime.ErrMalformed, runtime.ErrTooLarge} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	// The errors of other clients do not tell who says that something is unavailable.
+	_, ours := errors.AsType[*runtime.OpError](err)
+	return !ours && status.Code(err) == codes.Unavailable
 }
 
 func (m *Manager) try(ctx context.Context, j *job, auth *runtimeapi.AuthConfig) (string, error) {

@@ -2,6 +2,7 @@ package images_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodekit-go/nodekit/runtime/images"
@@ -142,6 +146,83 @@ func TestUndescribedImageIsNobodys(t *testing.T) {
 		w.want(w.ensure(pod("b"), private, corev1.PullNever), "ErrImageNeverPull after 0s")
 		w.want(w.ensure(pod("a", "mine"), private, ""), "ok")
 		w.wantPulls(2)
+	})
+}
+
+// A pull whose end nobody saw may have brought the image: it is nobody's until it is pulled
+// again. Of one that the runtime refused, or was not asked for, nothing is left.
+func TestPullWhoseEndIsNotSeen(t *testing.T) {
+	lost := runtimetest.Fault{Times: 1, Late: true, Hang: true} // the image is there, the answer is not
+	for _, c := range []struct {
+		name   string
+		fault  runtimetest.Fault
+		during func(*world, context.CancelFunc)
+		want   string
+		// open says that the image counts as one that was there before.
+		open bool
+	}{
+		{name: "cancelled", fault: lost, during: func(_ *world, cancel context.CancelFunc) { cancel() }, want: "context canceled"},
+		{name: "the runtime goes down", fault: lost, during: func(w *world, _ context.CancelFunc) { w.server.Down() }, want: "ErrImagePull after 10s"},
+		{name: "the answer has no name", fault: runtimetest.Fault{Times: 1, Edit: func(m proto.Message) { proto.Reset(m) }}, want: "ErrImagePull after 10s"},
+		{name: "cancelled while the image is looked at", want: "context canceled", during: func(_ *world, cancel context.CancelFunc) { cancel() }},
+		{name: "refused", fault: runtimetest.Fault{Times: 1, Err: status.Error(codes.Unknown, "denied")}, want: "ErrImagePull after 10s", open: true},
+		{name: "the registry is away", fault: runtimetest.Fault{Times: 1, Err: status.Error(codes.Unavailable, "registry")}, want: "ErrImagePull after 10s", open: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, images.Config{Records: openStore(t, dir)}, runtimetest.Image{Name: private, Pull: &runtimetest.Pull{}})
+				w.secret("mine", "me")
+				w.server.Inject("PullImage", c.fault)
+				if c.fault.Times == 0 {
+					w.server.ClearFaults()
+					w.server.Inject("ImageStatus", runtimetest.Fault{Times: 1, Hang: true})
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var wg sync.WaitGroup
+				wg.Go(func() { w.want(w.ensureCtx(ctx, pod("a", "mine"), private, corev1.PullAlways), c.want) })
+				synctest.Wait()
+				if c.during != nil {
+					c.during(w, cancel)
+				}
+				wg.Wait()
+				if err := w.server.Up(); err != nil {
+					t.Fatal(err)
+				}
+				w.server.ClearFaults()
+				if c.open {
+					w.server.SetImage(runtimetest.Image{Name: private})
+					w.want(w.ensure(pod("b"), private, corev1.PullNever), "ok")
+					return
+				}
+				w.want(w.ensure(pod("b"), private, corev1.PullNever), "ErrImageNeverPull after 0s")
+				w.manager.Forget("uid-a")
+				w.want(w.ensure(pod("a", "mine"), private, corev1.PullIfNotPresent), "ok")
+				w.wantPulls(2)
+				w.want(w.ensure(pod("b"), private, corev1.PullNever), "ErrImageNeverPull after 0s")
+				if n := len(pending(t, dir)); n != 0 {
+					t.Errorf("%d pulls are on record as begun", n)
+				}
+			})
+		})
+	}
+}
+
+// A pull that waits for its turn has brought nothing.
+func TestPullThatIsCancelledInTheQueue(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, images.Config{MaxParallel: 1, Records: openStore(t, dir)}, slow("first:1", time.Hour), runtimetest.Image{Name: private, Pull: &runtimetest.Pull{}})
+		var wg sync.WaitGroup
+		wg.Go(func() { w.want(w.ensure(pod("a"), "first:1", ""), "ok") })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w.want(w.ensureCtx(ctx, pod("b"), private, ""), "context deadline exceeded")
+		w.server.SetImage(runtimetest.Image{Name: private})
+		w.want(w.ensure(pod("c"), private, corev1.PullNever), "ok")
+		wg.Wait()
 	})
 }
 

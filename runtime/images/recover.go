@@ -15,8 +15,9 @@ type Lister interface {
 	ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
 }
 
-// Recover brings records of pulls up to date with a runtime after a restart, before the
-// first pull: see [pullrecord.Store.Recover].
+// Recover brings records of pulls up to date with a runtime, after a restart before the
+// first pull, and then once an hour or so for pulls that were cut off: see
+// [pullrecord.Store.Recover].
 func Recover(ctx context.Context, rt Lister, records *pullrecord.Store) error {
 	list, err := rt.ListImages(ctx, nil)
 	if err != nil {

@@ -233,6 +233,7 @@ func (a *agent) run(ctx context.Context) error {
 	g.Go(func() error { return a.pool.Run(ctx) })
 	g.Go(func() error { return a.probing.run(ctx) })
 	g.Go(func() error { return a.pictures.run(ctx) })
+	g.Go(func() error { return a.pictures.settle(ctx, a.runtime, a.log) })
 	g.Go(func() error { return a.services.run(ctx) })
 	g.Go(func() error { return a.volumes.run(ctx) })
 	g.Go(func() error { return a.relist(ctx) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,6 +153,26 @@ func (p *pictures) run(ctx context.Context) error {
 		return nil
 	}
 	return p.collector.Run(ctx)
+}
+
+// settleEvery is how often settle looks. What it clears up hurts nobody until then but a pod
+// that cannot pull.
+const settleEvery = time.Hour
+
+// settle takes in what became of pulls that were cut off, until ctx ends.
+func (p *pictures) settle(ctx context.Context, rt images.Lister, log *slog.Logger) error {
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := p.recover(ctx, rt); err != nil && ctx.Err() == nil {
+			log.Warn("what became of image pulls that were cut off is not known", "err", err)
+		}
+	}
 }
 
 // recover takes in what became of pulls that a crash has cut off. It is called before

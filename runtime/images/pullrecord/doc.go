@@ -11,8 +11,9 @@
 //	err = store.Done("registry.example/web:1", id, access) // after it
 //	ok, err := store.Allows("registry.example/web:1", id, pullrecord.Verifier{}, podAccess)
 //
-// What Begin wrote survives a crash: an image that may have come by a pull that was cut
-// off is not taken for one that was on the node before.
+// What Begin wrote survives a crash, and a pull whose end was not seen (Store.CutOff): an
+// image that may have come by a pull that was cut off is not taken for one that was on the
+// node before.
 //
 // A Store is safe for use by many goroutines; two processes must not use one directory.
 // It needs no privileges but to write there.

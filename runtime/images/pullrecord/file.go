@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 const (
@@ -78,6 +79,18 @@ func writeSynced(path string, data []byte) error {
 
 // remove removes the file about a subject; it need not be there.
 func (f folder) remove(subject string) error { return removeFile(f.path(subject)) }
+
+// removeOlder removes the file about a subject if it was written longer ago than age.
+func (f folder) removeOlder(subject string, age time.Duration) error {
+	info, err := os.Stat(f.path(subject))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil || time.Since(info.ModTime()) <= age:
+		return err
+	}
+	return f.remove(subject)
+}
 
 func removeFile(path string) error {
 	err := os.Remove(path)

@@ -31,8 +31,9 @@ type Store struct {
 // pull stands for pulls of one image that overlap.
 type pull struct {
 	count int
-	// uncertain says that an earlier pull was on record as begun: the image may have come
-	// by that one, so that a failure of the later ones does not clear it.
+	// uncertain says that the end of an earlier pull was not seen, by this process or by
+	// one before: the image may have come by that one, so that a failure of the later ones
+	// does not clear it.
 	uncertain bool
 }
 
@@ -53,8 +54,8 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// Begin records that a pull of an image begins. Done or Abandon has to follow, once for
-// each Begin. image is its name as the pod writes it. Without the record there must be
+// Begin records that a pull of an image begins. Done, Abandon or CutOff has to follow, once
+// for each Begin. image is its name as the pod writes it. Without the record there must be
 // no pull: the image would count as one that was on the node before.
 func (s *Store) Begin(image string) error {
 	s.mu.Lock()
@@ -94,10 +95,10 @@ func (s *Store) Done(image, id string, by Access) error {
 	return nil
 }
 
-// errNotBegun is what Done and Abandon say without Begin.
+// errNotBegun is what Done, Abandon and CutOff say without Begin.
 var errNotBegun = errors.New("it was not recorded as begun")
 
-// Abandon records that a pull failed. An earlier pull that a crash cut off stays on
+// Abandon records that a pull failed. An earlier pull whose end was not seen stays on
 // record: the image may have come by that one.
 func (s *Store) Abandon(image string) error {
 	s.mu.Lock()
@@ -110,6 +111,20 @@ func (s *Store) Abandon(image string) error {
 		return fmt.Errorf("record the failed pull of image %s: %w", image, err)
 	}
 	return nil
+}
+
+// CutOff records that the end of a pull was not seen: it was cancelled, or the runtime went
+// away. The image may have come by it, or may yet. The pull stays on record as begun, as
+// after a crash, so that nobody gets at the image without another pull.
+func (s *Store) CutOff(image string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.active[image]
+	if p == nil {
+		return fmt.Errorf("record the pull of image %s as cut off: %w", image, errNotBegun)
+	}
+	p.uncertain = true
+	return s.endLocked(image, p)
 }
 
 // endLocked ends one of the pulls of an image. With the last one the image is no longer
@@ -230,9 +245,14 @@ type Image struct {
 	Names []string
 }
 
-// Recover looks through the pulls that an earlier process did not see the end of. The
-// images of those that the runtime has count as pulled, with unknown credentials; the
-// others stay as they are until the next pull of the image.
+// settleAfter is how long an image may take to come by a pull whose end was not seen. Some
+// runtimes go on with a pull that nobody waits for.
+const settleAfter = 24 * time.Hour
+
+// Recover looks through the pulls whose end was not seen, by an earlier process or, after
+// CutOff, by this one; pulls under way are left alone. The images of those that the runtime
+// has count as pulled, with unknown credentials; the others stay as they are until the next
+// pull of the image, or for a day.
 func (s *Store) Recover(images []Image) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,8 +266,12 @@ func (s *Store) Recover(images []Image) error {
 	})
 	errs := []error{err}
 	for _, image := range begun {
+		if s.active[image] != nil {
+			continue
+		}
 		id := find(images, image)
-		if id == "" || s.active[image] != nil {
+		if id == "" {
+			errs = append(errs, s.pulling.removeOlder(image, settleAfter))
 			continue
 		}
 		if err := s.addLocked(image, id, Access{}, true); err != nil {

@@ -363,10 +363,55 @@ func TestFailureAfterACrash(t *testing.T) {
 	}
 }
 
+// A pull whose end was not seen may have brought the image, whatever later pulls that fail
+// say; one that brings it counts.
+func TestCutOff(t *testing.T) {
+	w := newWorld(t)
+	for _, end := range []func(string) error{w.store.CutOff, w.store.Abandon} {
+		w.must(w.store.Begin("web"))
+		w.must(end("web"))
+		w.wantAllowed(false, "web", "sha256:late", "", mine)
+	}
+	w.restart()
+	w.wantAllowed(false, "web", "sha256:late", "", mine)
+	w.pull("web", "sha256:late", mine)
+	w.wantAllowed(true, "web", "sha256:late", "", mine)
+	w.wantAllowed(false, "web", "sha256:late", "", theirs)
+	if n := w.files("pulling"); n != 0 {
+		t.Errorf("%d pulls are on record as begun", n)
+	}
+}
+
+// What became of pulls that were cut off is found out without a restart.
+func TestCutOffIsSettled(t *testing.T) {
+	w := newWorld(t)
+	for _, image := range []string{"came", "fresh", "old", "again"} {
+		w.must(w.store.Begin(image))
+		w.must(w.store.CutOff(image))
+		if image != "fresh" {
+			dayAgo := time.Now().Add(-settleAfter - time.Minute)
+			w.must(os.Chtimes(w.store.pulling.path(image), dayAgo, dayAgo))
+		}
+	}
+	w.must(w.store.Begin("again"))
+	w.must(w.store.Recover([]Image{{ID: "sha256:came", Names: []string{"docker.io/library/came:latest"}}}))
+	w.wantAllowed(false, "came", "sha256:came", "", mine)
+	w.wantAllowed(false, "docker.io/library/came:latest", "sha256:came", "", mine)
+	w.wantAllowed(false, "fresh", "sha256:fresh", "", mine)
+	w.wantAllowed(true, "old", "sha256:old", "", mine)
+	w.wantAllowed(false, "again", "sha256:again", "", mine)
+	if n := w.files("pulling"); n != 2 {
+		t.Errorf("%d pulls are on record as begun, want fresh and again", n)
+	}
+}
+
 func TestEndWithoutBegin(t *testing.T) {
 	w := newWorld(t)
 	if err := w.store.Abandon("web"); err == nil {
 		t.Error("Abandon succeeds without Begin")
+	}
+	if err := w.store.CutOff("web"); err == nil {
+		t.Error("CutOff succeeds without Begin")
 	}
 	if err := w.store.Done("web", "sha256:1", mine); err == nil {
 		t.Error("Done succeeds without Begin")
@@ -387,7 +432,7 @@ func TestRandomPullsAndCrashes(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			image := rapid.SampledFrom(names).Draw(rt, "image")
 			pod := rapid.IntRange(0, pods-1).Draw(rt, "pod")
-			step := rapid.SampledFrom([]string{"begin", "begin", "done", "abandon", "public", "crash"}).Draw(rt, "step")
+			step := rapid.SampledFrom([]string{"begin", "begin", "done", "abandon", "cut off", "public", "crash"}).Draw(rt, "step")
 			m.step(w, step, image, pod)
 			for _, image := range names {
 				for pod := range pods {
@@ -448,6 +493,10 @@ func (m model) step(w *world, step, image string, pod int) {
 		w.must(w.store.Begin(image))
 		i.active++
 	case i.active == 0:
+	case step == "cut off":
+		w.must(w.store.CutOff(image))
+		i.active--
+		i.uncertain = true
 	case step == "abandon":
 		w.must(w.store.Abandon(image))
 		i.active--

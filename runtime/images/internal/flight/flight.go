@@ -30,7 +30,8 @@ type call[V any] struct {
 //
 // work gets the values of the ctx of whoever asked first, and a cancellation of its
 // own: its context ends when nobody waits any more. The last one to give up waits
-// for work to return, so that Do leaves no goroutine behind.
+// for work to return, so that Do leaves no goroutine behind. It gets the value of work,
+// and no error if work succeeded all the same.
 func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) (V, error)) (V, error) {
 	c := g.join(ctx, key, work)
 	select {
@@ -38,12 +39,16 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, work func(context.Context) 
 		return c.value, c.err
 	case <-ctx.Done():
 	}
-	if g.leave(key, c) {
-		c.cancel()
-		<-c.done
+	if !g.leave(key, c) {
+		var none V
+		return none, context.Cause(ctx)
 	}
-	var none V
-	return none, context.Cause(ctx)
+	c.cancel()
+	<-c.done
+	if c.err == nil {
+		return c.value, nil
+	}
+	return c.value, context.Cause(ctx)
 }
 
 func (g *Group[K, V]) join(ctx context.Context, key K, work func(context.Context) (V, error)) *call[V] {

@@ -48,6 +48,27 @@ func TestLastToLeaveEndsTheWork(t *testing.T) {
 	})
 }
 
+// What was done before it could be stopped is not lost.
+func TestLastToLeaveGetsWhatWasDone(t *testing.T) {
+	for name, failure := range map[string]error{"done": nil, "failed": errors.New("half of it")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var g flight.Group[string, int]
+				work := func(ctx context.Context) (int, error) {
+					<-ctx.Done()
+					return 7, failure
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				got, err := g.Do(ctx, "k", work)
+				if got != 7 || (err == nil) != (failure == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Do gives %d, %v, want 7 and the caller's error if the work has one", got, err)
+				}
+			})
+		})
+	}
+}
+
 func TestWorkAfterTheLastLeftIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g flight.Group[string, int]
