@@ -41,8 +41,8 @@ type Result struct {
 	// Allocatable is what it offers: the same resources, each without its terms.
 	Allocatable corev1.ResourceList `json:"allocatable"`
 	// Terms are the subtractions, in the order of resources, those of PID among
-	// them. Of a resource that no ShortageError names, Allocatable plus its terms
-	// is Capacity.
+	// them. Allocatable plus the terms of a resource is Capacity, but where they are
+	// more than that: then none of it is allocatable.
 	Terms []Term `json:"terms"`
 	// Unused are the terms for resources that the capacity does not state.
 	Unused []Term `json:"unused,omitempty"`
@@ -56,12 +56,14 @@ type Result struct {
 // reserved as a whole one. A percentage is of the capacity, rounded down. Huge
 // pages and the number of pods are offered as they are.
 //
-// Nothing in the result is negative. If more is reserved of a resource than there
-// is, the result offers none of it, and the error holds a *ShortageError that
-// names the terms; a kubelet does not start with such a configuration. A reservation
-// that cannot be, like a negative one or one of pods, is left out, and the error
-// says so. The result is good for use beside an error as far as the error allows.
-// It shares no memory with the arguments.
+// Nothing in the result is negative: if the terms of a resource are more than there
+// is, the result offers none of it. If what is reserved and what hard eviction keeps
+// free are more alone, the error holds a *ShortageError that names these terms: a kubelet
+// does not start with such a configuration. It does start where only huge pages, which
+// are the machine's and no mistake of the configuration, leave too little memory; that
+// is no error. A reservation that cannot be, like a negative one or one of pods, is left
+// out, and the error says so. The result is good for use beside an error as far as the
+// error allows. It shares no memory with the arguments.
 func Compute(capacity corev1.ResourceList, r Reserved) (Result, error) {
 	terms, err := r.terms(capacity)
 	errs := []error{err}
@@ -73,8 +75,8 @@ func Compute(capacity corev1.ResourceList, r Reserved) (Result, error) {
 			quantity.Set(0)
 		}
 		own := slices.DeleteFunc(slices.Clone(terms), func(t Term) bool { return t.Resource != name })
-		left, err := subtract(quantity, own)
-		errs = append(errs, err)
+		errs = append(errs, shortage(name, quantity, own))
+		left := offered(quantity, own)
 		result.Terms = append(result.Terms, own...)
 		if name == PID {
 			result.PIDs = &left
@@ -91,19 +93,31 @@ func Compute(capacity corev1.ResourceList, r Reserved) (Result, error) {
 	return result, errors.Join(errs...)
 }
 
-// subtract returns what is left of a resource, at least nothing, and an error if
-// the terms are more than it has.
-func subtract(capacity resource.Quantity, terms []Term) (resource.Quantity, error) {
+// offered returns what is left of a resource without the terms, at least nothing.
+func offered(capacity resource.Quantity, terms []Term) resource.Quantity {
 	left := capacity.DeepCopy()
 	for _, t := range terms {
 		left.Sub(t.Amount)
 	}
 	left.Format = capacity.Format // Sub takes that of a term once nothing is left
-	if left.Sign() >= 0 {
-		return left, nil
+	if left.Sign() < 0 {
+		left.Set(0)
 	}
-	left.Set(0)
-	return left, &ShortageError{Resource: terms[0].Resource, Capacity: capacity, Terms: terms}
+	return left
+}
+
+// shortage returns an error if the terms that a configuration sets are more than there
+// is of a resource.
+func shortage(name corev1.ResourceName, capacity resource.Quantity, terms []Term) error {
+	set := slices.DeleteFunc(slices.Clone(terms), func(t Term) bool { return !t.Cause.configured() })
+	var sum resource.Quantity
+	for _, t := range set {
+		sum.Add(t.Amount)
+	}
+	if sum.Cmp(capacity) <= 0 {
+		return nil
+	}
+	return &ShortageError{Resource: name, Capacity: capacity, Terms: set}
 }
 
 // PodsLimit returns the bounds of the cgroup that holds all pods: capacity without
@@ -122,14 +136,7 @@ func (r Result) PodsLimit() corev1.ResourceList {
 }
 
 func (r Result) withoutReserved(name corev1.ResourceName, quantity resource.Quantity) resource.Quantity {
-	left := quantity.DeepCopy()
-	for _, t := range r.Terms {
-		if t.Resource == name && t.Cause.reserves() {
-			left.Sub(t.Amount)
-		}
-	}
-	if left.Sign() < 0 {
-		left.Set(0)
-	}
-	return left
+	return offered(quantity, slices.DeleteFunc(slices.Clone(r.Terms), func(t Term) bool {
+		return t.Resource != name || !t.Cause.reserves()
+	}))
 }

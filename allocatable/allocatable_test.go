@@ -108,6 +108,15 @@ func TestCompute(t *testing.T) {
 			},
 		},
 		{
+			name: "huge pages leave less than is reserved, which is no mistake of the configuration",
+			in:   input{capacity: "memory=16Gi,hugepages-2Mi=15872Mi", kube: "memory=730Mi", memory: "100Mi"},
+			want: map[string]string{"memory": "0", "hugepages-2Mi": "15872Mi"},
+			by: []string{
+				"memory - kubeReserved 730Mi", "memory - evictionHard 100Mi (memory.available 100Mi)",
+				"memory - huge pages 15872Mi (hugepages-2Mi)",
+			},
+		},
+		{
 			name: "CPUs by number replace amounts of cpu only",
 			in:   input{capacity: "cpu=16,memory=8Gi", kube: "cpu=3,memory=1Gi", system: "cpu=500m", cpus: 2},
 			want: map[string]string{"cpu": "14", "memory": "7Gi"},
@@ -182,9 +191,14 @@ func TestComputeNamesWhatDoesNotFit(t *testing.T) {
 			left: map[string]string{"cpu": "2", "memory": "0"},
 		},
 		{
-			name: "memory by huge pages", in: input{capacity: "memory=4Gi,hugepages-1Gi=4Gi", memory: "100Mi"},
-			want: "memory: the capacity of 4Gi is less than what is kept of it: evictionHard 100Mi (memory.available 100Mi) + huge pages 4Gi (hugepages-1Gi); reserve less",
+			name: "huge pages are not to blame", in: input{capacity: "memory=4Gi,hugepages-1Gi=4Gi", kube: "memory=4Gi", memory: "100Mi"},
+			want: "memory: the capacity of 4Gi is less than what is kept of it: kubeReserved 4Gi + evictionHard 100Mi (memory.available 100Mi); reserve less",
 			left: map[string]string{"memory": "0", "hugepages-1Gi": "4Gi"},
+		},
+		{
+			name: "more unhealthy devices than there are", in: input{capacity: "example.com/x=1,example.com/y=1", unhealthy: "example.com/x=2,example.com/y=1"},
+			want: "unhealthy devices: example.com/x: is 2, more than the 1 of the capacity, which counts healthy and unhealthy devices; none is offered",
+			left: map[string]string{"example.com/x": "0", "example.com/y": "0"},
 		},
 		{
 			name: "two resources", in: input{capacity: "cpu=1,ephemeral-storage=1Gi", cpus: 2, nodefs: "2Gi"},

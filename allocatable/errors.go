@@ -8,11 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// ShortageError says that more is kept of a resource than the node has.
+// ShortageError says that a configuration keeps more of a resource from pods than the
+// node has.
 type ShortageError struct {
 	Resource corev1.ResourceName
 	Capacity resource.Quantity
-	// Terms are all subtractions from the resource.
+	// Terms are what is reserved of the resource and what hard eviction keeps free. What
+	// else is subtracted, such as huge pages, is not among them.
 	Terms []Term
 }
 

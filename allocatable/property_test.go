@@ -68,17 +68,22 @@ func sumsUp(t *rapid.T) {
 	result, err := Compute(capacity, r)
 	short := map[corev1.ResourceName]bool{}
 	for name, quantity := range capacity {
-		left := quantity.DeepCopy()
+		left, without := quantity.DeepCopy(), quantity.DeepCopy()
 		for _, term := range result.Terms {
 			if term.Amount.Sign() < 0 {
 				t.Fatalf("term %s is negative", term)
 			}
 			if term.Resource == name {
 				left.Sub(term.Amount)
+				if term.Cause != HugePages {
+					without.Sub(term.Amount)
+				}
 			}
 		}
-		if left.Sign() < 0 {
+		if without.Sign() < 0 {
 			short[name] = true
+		}
+		if left.Sign() < 0 {
 			left.Set(0)
 		}
 		got, ok := result.Allocatable[name]

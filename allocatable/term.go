@@ -77,6 +77,10 @@ func (c Cause) reserves() bool {
 	return c == KubeReserved || c == SystemReserved || c == ReservedSystemCPUs
 }
 
+// configured says whether a KubeletConfiguration sets the cause, so that too much of it
+// is a mistake there.
+func (c Cause) configured() bool { return c.reserves() || c == EvictionHard }
+
 // terms returns every subtraction in the order of causes, and an error about what
 // cannot be subtracted.
 func (r Reserved) terms(capacity corev1.ResourceList) ([]Term, error) {
@@ -191,7 +195,11 @@ func unhealthy(list, capacity corev1.ResourceList) ([]Term, error) {
 		case !counted && !amount.IsZero():
 			errs = append(errs, invalid(UnhealthyDevices.String(), name, "is not in the capacity, which counts healthy and unhealthy devices"))
 		case !amount.IsZero():
-			terms = append(terms, Term{Resource: name, Cause: UnhealthyDevices, Amount: whole(name, amount)})
+			t := Term{Resource: name, Cause: UnhealthyDevices, Amount: whole(name, amount)}
+			if all := capacity[name]; t.Amount.Cmp(all) > 0 {
+				errs = append(errs, invalid(UnhealthyDevices.String(), name, "is %s, more than the %s of the capacity, which counts healthy and unhealthy devices; none is offered", &amount, &all))
+			}
+			terms = append(terms, t)
 		}
 	}
 	return terms, errors.Join(errs...)

@@ -93,6 +93,12 @@ func (n *Node) logResources(what string, r *resources) {
 		args = append(args, string(name), q.String())
 	}
 	n.log.Info(what, args...)
+	for _, name := range sorted(r.Allocatable) {
+		had, left := r.Capacity[name], r.Allocatable[name]
+		if left.IsZero() && !had.IsZero() {
+			n.log.Warn("nothing of a resource is left for pods", "resource", name, "capacity", had.String(), "kept", r.kept(name))
+		}
+	}
 }
 
 // object returns the node as the API server has it, with the resources that it has now;
