@@ -117,6 +117,11 @@ func (f fleet) draining() []serverKey {
 // flows are nobody's to end, and go elsewhere afterwards.
 const answerTime = time.Second
 
+// FlowsLeave is after how long flows of UDP have left a removed endpoint, while Watch runs. Who makes
+// the kernel forget their entries of connection tracking waits for that long: answers to
+// connections that were masqueraded need them.
+const FlowsLeave = answerTime + 2*minDrainPause
+
 // drained returns what removes the targets of k that have no connections any more, or have
 // had them for limit.
 func (f fleet) drained(k serverKey, found []foundTarget, limit time.Duration, now time.Time) []op {

@@ -86,9 +86,10 @@ func (w *wiring) backend() error {
 		return err
 	}
 	leftovers := newLeftovers(m.others, func(err error) { w.problems.set(aboutOthers, err) })
-	w.listen = append(w.listen, cleaner, leftovers)
+	told, parts := forgetting(modeOf(w.cfg.Proxy), cleaner)
+	w.listen = append(w.listen, told, leftovers)
 	drift := runnerFunc(func(ctx context.Context) error { return m.backend.Watch(ctx, w.proxier.RequestReset) })
-	w.parts = append(w.parts, cleaner, leftovers, drift)
+	w.parts = append(append(w.parts, parts...), leftovers, drift)
 	return nil
 }
 
