@@ -29,6 +29,8 @@ func (b *Backend) admit(p *proxier.ServicePort) (*proxier.ServicePort, bool) {
 	switch k := p.Key; {
 	case !slices.Contains(b.cfg.Families, k.Family):
 		return refuse("Key.Family", "this family is not programmed here")
+	case !slices.Contains(b.families(), k.Family):
+		return nil, false // Degraded was told
 	case protocolName(k.Protocol) == "":
 		return refuse("Key.Protocol", fmt.Sprintf("protocol %d is none of TCP, UDP, SCTP", k.Protocol))
 	case !safe(k.PortName):
@@ -49,7 +51,7 @@ func (b *Backend) fits(p *proxier.ServicePort) bool {
 	return !slices.ContainsFunc(p.Frontends, func(f proxier.Frontend) bool { return f.Kind != proxier.NodePort && other(f.Addr) }) &&
 		!slices.ContainsFunc(p.Cluster, func(e proxier.Endpoint) bool { return other(e.Addr.Addr()) }) &&
 		!slices.ContainsFunc(p.Local, func(e proxier.Endpoint) bool { return other(e.Addr.Addr()) }) &&
-		!slices.ContainsFunc(p.SourceRanges, func(r netip.Prefix) bool { return other(r.Addr()) })
+		!slices.ContainsFunc(p.SourceRanges, func(r netip.Prefix) bool { return !r.IsValid() || other(r.Addr()) })
 }
 
 // fits reports whether an address can stand in rules of a family.
@@ -73,6 +75,17 @@ func (b *Backend) trim(p *proxier.ServicePort) *proxier.ServicePort {
 	})
 	c.Cluster = slices.DeleteFunc(slices.Clone(p.Cluster), func(e proxier.Endpoint) bool { return !keep("Cluster", e.Addr.Addr()) })
 	c.Local = slices.DeleteFunc(slices.Clone(p.Local), func(e proxier.Endpoint) bool { return !keep("Local", e.Addr.Addr()) })
-	c.SourceRanges = slices.DeleteFunc(slices.Clone(p.SourceRanges), func(r netip.Prefix) bool { return !keep("SourceRanges", r.Addr()) })
+	c.SourceRanges = slices.DeleteFunc(slices.Clone(p.SourceRanges), func(r netip.Prefix) bool {
+		if r.IsValid() {
+			return !keep("SourceRanges", r.Addr())
+		}
+		b.report(Problem{p.Key, "SourceRanges", fmt.Sprintf("%v is not a range", r)})
+		return true
+	})
+	if len(p.SourceRanges) > 0 && len(c.SourceRanges) == 0 {
+		// No range at all would admit everybody.
+		b.report(Problem{p.Key, "SourceRanges", "no range is left: the load balancer addresses are not served"})
+		c.Frontends = slices.DeleteFunc(c.Frontends, func(f proxier.Frontend) bool { return f.Kind == proxier.LoadBalancer })
+	}
 	return &c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -12,32 +13,45 @@ import (
 
 // Reset implements proxier.Backend. It lists what is there, once per family, and gives
 // what differs to one iptables-restore: chains that are as they should be, whoever
-// made them, are not touched, and rules of others never. A ServicePort whose rules the
+// made them, are not touched, nor are chains of others. A ServicePort whose rules the
 // kernel refuses is reported as a Problem, and the others are programmed.
 func (b *Backend) Reset(ctx context.Context, st *proxier.State) error {
 	b.inForce = false
-	if err := b.reset(ctx, st); err != nil {
+	amiss, err := b.reset(ctx, st)
+	if err != nil {
 		return fmt.Errorf("iptables: reset to %d service ports: %w", len(st.Ports), err)
 	}
 	b.inForce = true
+	b.degraded(amiss)
 	return nil
 }
 
-func (b *Backend) reset(ctx context.Context, st *proxier.State) error {
-	if err := b.find(ctx); err != nil {
-		return err
+// degraded tells what does not work though the rules are in force.
+func (b *Backend) degraded(amiss error) {
+	if b.cfg.Degraded != nil {
+		b.cfg.Degraded(amiss)
+	} else if amiss != nil {
+		b.cfg.Log.Warn("the rules are in force, but something does not work", "err", amiss)
+	}
+}
+
+// reset puts st in force, and returns what does not work though it is.
+func (b *Backend) reset(ctx context.Context, st *proxier.State) (amiss, err error) {
+	amiss, err = b.find(ctx)
+	if err != nil {
+		return nil, err
 	}
 	b.setNodeAddrs(st.Network)
 	made, err := b.newRulesets(st.Network)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.rulesets = made
-	ports := b.admitAll(st.Ports)
-	refused := make([][]Problem, len(b.cfg.Families))
+	ports, families := b.admitAll(st.Ports), b.families()
+	refused := make([][]Problem, len(families))
 	err = b.each(func(f proxier.Family) (Restore, error) {
 		r, problems, err := b.resetFamily(ctx, f, ports[f])
-		refused[slices.Index(b.cfg.Families, f)] = problems
+		refused[slices.Index(families, f)] = problems
 		r.Reset = true
 		return r, err
 	})
@@ -49,27 +63,66 @@ func (b *Backend) reset(ctx context.Context, st *proxier.State) error {
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.watched.publish(b)
 	if s := b.rulesets[proxier.IPv4]; s != nil && len(s.fixed.guard) > 0 {
-		return b.host.set(routeLocalnetParameter)
+		amiss = errors.Join(amiss, b.answerAtLocalhost())
+	}
+	return amiss, nil
+}
+
+// answerAtLocalhost sets route_localnet. The guard must be there.
+func (b *Backend) answerAtLocalhost() error {
+	if err := b.host.set(routeLocalnetParameter); err != nil {
+		return fmt.Errorf("node ports do not answer at 127.0.0.1: %w", err)
 	}
 	return nil
 }
 
-// find finds the programs to use, the first time.
-func (b *Backend) find(ctx context.Context) error {
-	if b.programs != nil {
-		return nil
+// find finds the programs to use, the first time, and later those of families that were
+// not there. It returns what keeps such a family from being programmed; an error if that
+// is so for all.
+func (b *Backend) find(ctx context.Context) (amiss, err error) {
+	if len(b.programs) == len(b.cfg.Families) {
+		return nil, nil
 	}
-	found, err := detector{b.exec}.find(ctx, b.cfg.Variant, b.cfg.Families)
+	d := detector{b.exec}
+	all, err := d.find(ctx, b.variant(), b.cfg.Families)
 	if err != nil {
-		return fmt.Errorf("find iptables: %w", err)
+		return nil, fmt.Errorf("find iptables: %w", err)
 	}
-	b.programs = found
-	b.cfg.Log.Info("iptables", "variant", string(found[b.cfg.Families[0]].variant), "restore", found[b.cfg.Families[0]].restore)
-	return nil
+	usable := maps.Clone(b.programs)
+	if usable == nil {
+		usable = map[proxier.Family]programs{}
+	}
+	for _, f := range b.cfg.Families {
+		if _, known := usable[f]; known {
+			continue
+		}
+		switch err := d.try(ctx, all[f]); {
+		case errors.Is(err, errUnusable):
+			amiss = errors.Join(amiss, fmt.Errorf("%s is not programmed: %w", f, err))
+		case err != nil:
+			return nil, fmt.Errorf("try iptables of %s: %w", f, err)
+		default:
+			usable[f] = all[f]
+			b.cfg.Log.Info("iptables", "family", f, "variant", string(all[f].variant), "restore", all[f].restore)
+		}
+	}
+	if len(usable) == 0 {
+		return nil, amiss
+	}
+	b.programs = usable
+	return amiss, nil
+}
+
+// families returns those that are programmed here.
+func (b *Backend) families() []proxier.Family {
+	return slices.DeleteFunc(slices.Clone(b.cfg.Families), func(f proxier.Family) bool {
+		_, usable := b.programs[f]
+		return !usable
+	})
 }
 
 // maxRefused is how many ServicePorts are left out of a Reset for the others' sake.
@@ -129,8 +182,8 @@ func (b *Backend) newRulesets(n proxier.Network) (map[proxier.Family]*ruleset, e
 		return nil, err
 	}
 	out := map[proxier.Family]*ruleset{}
-	b.addrs = nil
-	for _, f := range b.cfg.Families {
+	b.named = named{}
+	for _, f := range b.families() {
 		s := settings{family: f, mark: b.mark, liberal: liberal, countInvalid: b.counts(invalidCounter)}
 		if err := b.placeNodePorts(&s, n); err != nil {
 			return nil, err
@@ -167,13 +220,27 @@ func (b *Backend) placeNodePorts(s *settings, n proxier.Network) error {
 	if err != nil {
 		return err
 	}
-	b.addrs = all
+	s.nodePorts = addrsIn(all, within)
+	b.named.within = append(b.named.within, within...)
+	b.named.addrs = addrsIn(all, b.named.within)
+	return nil
+}
+
+// named are the addresses of the node that rules name: those of within that it has.
+// Without within they name none.
+type named struct {
+	within []netip.Prefix
+	addrs  []netip.Addr
+}
+
+func addrsIn(all []netip.Addr, within []netip.Prefix) []netip.Addr {
+	var out []netip.Addr
 	for _, a := range all {
 		if slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			s.nodePorts = append(s.nodePorts, a)
+			out = append(out, a)
 		}
 	}
-	return nil
+	return out
 }
 
 // nodePortPrefixes returns where node ports of a family answer; none means everywhere.

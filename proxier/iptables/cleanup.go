@@ -11,8 +11,9 @@ import (
 
 // Cleanup implements proxier.Backend: it removes kube-proxy's chains and the jumps to
 // them, of both families and both variants, whoever made them. KUBE-FIREWALL stays,
-// with the rule that guards 127.0.0.1: it is the kubelet's, too. A chain that somebody
-// else's rule leads to is emptied and stays.
+// with the rule that guards 127.0.0.1: it is the kubelet's, too. A chain that a rule in
+// somebody else's chain leads to is emptied and stays; a rule in a chain of the kernel
+// goes.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.inForce, b.rulesets = false, nil
 	b.watched.forget()
@@ -30,7 +31,10 @@ func Cleanup(ctx context.Context, e Exec, v Variant) error {
 // all that Cleanup removes of the variant that is not used, and of the other one the
 // chains of kube-proxy's ipvs mode.
 func (b *Backend) CleanOthers(ctx context.Context) error {
-	used := b.variant()
+	used := b.cfg.Variant
+	for _, s := range b.watched.get() { // a Reset may run
+		used = s.programs.variant
+	}
 	return cleanVariants(ctx, b.exec, Detect, func(v Variant) ownership {
 		if v == used {
 			return ofIPVS
@@ -152,5 +156,5 @@ func (s *script) cleanTable(t tableName, table *savedTable, goes ownership) {
 func (w *watched) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sentinels, w.addrs = nil, nil
+	w.sentinels, w.named = nil, named{}
 }

@@ -27,8 +27,8 @@ type Result struct {
 	Stdout, Stderr []byte
 }
 
-// Exec runs programs of iptables. It is called by one goroutine per family at a time,
-// and must end them when ctx ends. An error says that the program did not run, or did
+// Exec runs programs of iptables. It is safe for concurrent use: both families are
+// programmed at once, and Watch and CleanOthers run beside. Run must end them when ctx ends. An error says that the program did not run, or did
 // not come to its end; one that is not there is an error that wraps exec.ErrNotFound.
 type Exec interface {
 	Run(ctx context.Context, c Command) (Result, error)

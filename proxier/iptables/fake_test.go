@@ -260,8 +260,9 @@ func (n *node) move(to []netip.Addr) {
 func (n *node) isSet(name string) (bool, error) { return n.on[name], nil }
 
 func (n *node) set(name string) error {
-	if n.setErr == nil {
+	if n.setErr == nil || n.on[name] {
 		n.on[name] = true
+		return nil
 	}
 	return n.setErr
 }

@@ -116,10 +116,15 @@ func (s settings) fixed() fixed {
 		tail: s.tail(),
 	}
 	if s.localNodePorts {
-		f.guard = fmt.Appendf(nil, "-A %s ! -s %[2]s -d %[2]s -m comment --comment \"block incoming localnet connections\" "+
-			"-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP\n", hostFirewallChain, loopback4)
+		f.guard = guard()
 	}
 	return f
+}
+
+// guard is the rule that has to be there before route_localnet is set.
+func guard() []byte {
+	return fmt.Appendf(nil, "-A %s ! -s %[2]s -d %[2]s -m comment --comment \"block incoming localnet connections\" "+
+		"-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP\n", hostFirewallChain, loopback4)
 }
 
 // forward lets through what belongs to Services, where the policy of FORWARD would not.

@@ -3,7 +3,9 @@ package iptables
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 
 	"github.com/nodekit-go/nodekit/proxier"
 )
@@ -13,8 +15,12 @@ import (
 // ServicePorts that cannot be programmed are reported as Problems.
 func (b *Backend) Plan(ctx context.Context, st *proxier.State) ([]string, error) {
 	other := &Backend{cfg: b.cfg, mark: b.mark, exec: b.exec, host: readOnly{b.host}, programs: b.programs}
-	if err := other.find(ctx); err != nil {
-		return nil, fmt.Errorf("iptables: %w", err)
+	if other.programs == nil {
+		// To try whether they work would load modules.
+		var err error
+		if other.programs, err = (detector{b.exec}).find(ctx, b.cfg.Variant, b.cfg.Families); err != nil {
+			return nil, fmt.Errorf("iptables: %w", err)
+		}
 	}
 	other.setNodeAddrs(st.Network)
 	made, err := other.newRulesets(st.Network)
@@ -23,8 +29,11 @@ func (b *Backend) Plan(ctx context.Context, st *proxier.State) ([]string, error)
 	}
 	ports := other.admitAll(st.Ports)
 	var out []string
-	for _, f := range b.cfg.Families {
+	for _, f := range other.families() {
 		saved, err := other.save(ctx, f)
+		if errors.Is(err, exec.ErrNotFound) {
+			continue // nor would a Reset program it
+		}
 		if err != nil {
 			return nil, fmt.Errorf("iptables: %w", err)
 		}

@@ -48,7 +48,8 @@ type Config struct {
 	// LocalhostNodePorts lets IPv4 node ports answer at 127.0.0.1, too, if
 	// NodePortAddresses do not rule that out. It sets the kernel parameter
 	// net.ipv4.conf.all.route_localnet, once a rule keeps others on the network away
-	// from what listens there.
+	// from what listens there. That needs a writable /proc/sys: Prepare does it for a
+	// later process that has none.
 	LocalhostNodePorts bool
 	// CheckInterval is how often Watch looks whether the rules are there, and
 	// FullInterval how often it asks for a Reset although they are. 0 means
@@ -62,6 +63,11 @@ type Config struct {
 	// ServicePort asks for and does not get. Nil means that problems are logged
 	// as warnings.
 	Problem func(Problem)
+	// Degraded is told, after each Reset that succeeded, what of Config does not work
+	// on this host though the rules are in force: a family that the kernel or the
+	// commands do not have, or route_localnet that cannot be set. Nil tells that
+	// nothing is amiss. A nil function means that it is logged as a warning.
+	Degraded func(error)
 	// Observe is told of each iptables-restore of Apply and Reset. It is called by one
 	// goroutine at a time. Nil is off.
 	Observe func(Restore)
@@ -104,7 +110,8 @@ type Restore struct {
 }
 
 // Backend programs Services through iptables. It is used by one goroutine at a
-// time, as proxier.Backend says; Watch and Counters alone run beside.
+// time, as proxier.Backend says; Watch, Counters and, once a Reset has succeeded,
+// CleanOthers run beside.
 type Backend struct {
 	cfg  Config
 	mark uint32
@@ -113,11 +120,10 @@ type Backend struct {
 	// inForce tells that the rulesets are what the kernel has.
 	inForce  bool
 	rulesets map[proxier.Family]*ruleset
-	// programs are known from the first use on.
+	// programs are those of the families that this host has, from the first use on.
 	programs map[proxier.Family]programs
 	nodeAddr map[proxier.Family]netip.Addr // for source ranges
-	// addrs are all addresses of the node, if rules name some of them.
-	addrs []netip.Addr
+	named    named
 	// refused is how many ServicePorts the last Reset has left out.
 	refused int
 	watched watched
@@ -223,7 +229,7 @@ func (b *Backend) Apply(ctx context.Context, d proxier.Delta) error {
 
 func (b *Backend) apply(ctx context.Context, d proxier.Delta) error {
 	parts := map[proxier.Family]*proxier.Delta{}
-	for _, f := range b.cfg.Families {
+	for _, f := range b.families() {
 		parts[f] = &proxier.Delta{}
 	}
 	for _, k := range d.Remove {
@@ -251,10 +257,11 @@ func (b *Backend) apply(ctx context.Context, d proxier.Delta) error {
 
 // each calls f for all families at once, and tells what was restored.
 func (b *Backend) each(f func(proxier.Family) (Restore, error)) error {
-	done := make([]Restore, len(b.cfg.Families))
-	errs := make([]error, len(b.cfg.Families))
+	families := b.families()
+	done := make([]Restore, len(families))
+	errs := make([]error, len(families))
 	var wg sync.WaitGroup
-	for i, family := range b.cfg.Families {
+	for i, family := range families {
 		wg.Go(func() { done[i], errs[i] = f(family) })
 	}
 	wg.Wait()

@@ -30,6 +30,9 @@ func TestConfigIsChecked(t *testing.T) {
 		{name: "prefix", cfg: Config{NodePortAddresses: []netip.Prefix{{}}}, want: "NodePortAddresses"},
 		{name: "two ways to tell pods", cfg: Config{Local: Local{BridgeInterface: "a", NodeCIDRs: true}}, want: "Local"},
 		{name: "long interface", cfg: Config{Local: Local{BridgeInterface: "a-very-long-name"}}, want: "longer"},
+		{name: "long interface prefix", cfg: Config{Local: Local{InterfaceNamePrefix: "fifteen-letters"}}, want: "longer than 14"},
+		{name: "long enough interface prefix", cfg: Config{Local: Local{InterfaceNamePrefix: "fourteen-bytes"}}},
+		{name: "long enough interface", cfg: Config{Local: Local{BridgeInterface: "fifteen-letters"}}},
 		{name: "not an interface", cfg: Config{Local: Local{BridgeInterface: "a -j DROP"}}, want: "not the name"},
 		{name: "two prefixes of a family", cfg: Config{Local: Local{ClusterCIDRs: []netip.Prefix{
 			netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
@@ -70,7 +73,7 @@ func TestOneRestorePerFamily(t *testing.T) {
 	mustReset(t, be, servicePort("a", "10.96.0.1", "10.244.0.1:80"), servicePort("b", "fd00:96::1", "[fd00:244::1]:80"))
 	want := []string{"ip6tables-nft-restore", "ip6tables-nft-save", "iptables-nft-restore", "iptables-nft-save"}
 	got := slices.DeleteFunc(c.names(), func(n string) bool {
-		return slices.Contains([]string{"iptables-nft", "iptables-legacy", "iptables-legacy-save", "ip6tables-legacy-save"}, n)
+		return slices.Contains([]string{"iptables-nft", "ip6tables-nft", "iptables-legacy", "iptables-legacy-save", "ip6tables-legacy-save"}, n)
 	})
 	slices.Sort(got)
 	// Once more to find the variant.
@@ -297,6 +300,34 @@ func TestForeignAddressesAreLeftOut(t *testing.T) {
 		if !strings.Contains(saved, want) {
 			t.Errorf("no rule has %q", want)
 		}
+	}
+}
+
+// Source ranges of which none can be programmed admit nobody, not everybody.
+func TestInvalidSourceRangesClose(t *testing.T) {
+	for name, bad := range map[string]netip.Prefix{
+		"of the other family": netip.MustParsePrefix("2001:db8:1::/48"),
+		"invalid":             netip.PrefixFrom(netip.MustParseAddr("198.51.100.0"), 99),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCommands()
+			var problems []string
+			be := newFake(t, c, ipv4(Config{Problem: func(p Problem) { problems = append(problems, p.Field) }}))
+			mustReset(t, be, with(servicePort("a", "10.96.0.1", "10.244.0.1:80"), func(p *proxier.ServicePort) {
+				p.Frontends = append(p.Frontends, vip(proxier.LoadBalancer, "192.0.2.31"), vip(proxier.ExternalIP, "192.0.2.32"))
+				p.SourceRanges = []netip.Prefix{bad}
+			}))
+			saved := strings.Join(c.rulesOf("iptables-nft"), "\n")
+			if strings.Contains(saved, "192.0.2.31") {
+				t.Errorf("the load balancer address is served:\n%s", saved)
+			}
+			if !strings.Contains(saved, "-d 192.0.2.32/32") || !strings.Contains(saved, "-d 10.96.0.1/32") {
+				t.Errorf("the other addresses are not served:\n%s", saved)
+			}
+			if diff := cmp.Diff([]string{"SourceRanges", "SourceRanges"}, problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

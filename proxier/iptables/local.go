@@ -26,8 +26,8 @@ type Local struct {
 	InterfaceNamePrefix string
 }
 
-// maxInterfaceName is IFNAMSIZ of linux/if.h without the final zero. A prefix needs
-// one more for the sign that makes it one.
+// maxInterfaceName is IFNAMSIZ of linux/if.h without the final zero. A prefix has one
+// less, for the sign that makes it one.
 const maxInterfaceName = 15
 
 func (l *Local) validate() error {
@@ -40,11 +40,15 @@ func (l *Local) validate() error {
 	if set > 1 {
 		return fmt.Errorf("config: Local: set one of ClusterCIDRs, NodeCIDRs, BridgeInterface, InterfaceNamePrefix, not %d", set)
 	}
-	for _, name := range []struct{ field, value string }{
-		{"BridgeInterface", l.BridgeInterface}, {"InterfaceNamePrefix", l.InterfaceNamePrefix},
+	for _, name := range []struct {
+		field, value string
+		longest      int
+	}{
+		{"BridgeInterface", l.BridgeInterface, maxInterfaceName},
+		{"InterfaceNamePrefix", l.InterfaceNamePrefix, maxInterfaceName - 1},
 	} {
-		if len(name.value) > maxInterfaceName {
-			return fmt.Errorf("config: Local.%s %q is longer than %d bytes", name.field, name.value, maxInterfaceName)
+		if len(name.value) > name.longest {
+			return fmt.Errorf("config: Local.%s %q is longer than %d bytes", name.field, name.value, name.longest)
 		}
 		if !plain(name.value, "-_.:@") {
 			return fmt.Errorf("config: Local.%s %q is not the name of an interface", name.field, name.value)

@@ -107,7 +107,12 @@ func (s *ruleset) resetFixed(saved map[tableName]*savedTable) {
 			s.script.part(c.table, rules).write(c.rules)
 		}
 	}
-	// Others have rules in this chain, too.
+	s.resetGuard(saved)
+	s.resetJumps(saved, func(jump) bool { return true })
+}
+
+// resetGuard writes the guard into its chain, in which others have rules, too.
+func (s *ruleset) resetGuard(saved map[tableName]*savedTable) {
 	host := saved[filter].chain(hostFirewallChain)
 	if host == nil {
 		s.script.part(filter, chains).declare([]byte(hostFirewallChain))
@@ -115,8 +120,12 @@ func (s *ruleset) resetFixed(saved map[tableName]*savedTable) {
 	if len(s.fixed.guard) > 0 && !host.has(s.fixed.guard) {
 		s.script.part(filter, inserts).as('I', s.fixed.guard)
 	}
+}
+
+// resetJumps writes those jumps of a kind that are not there.
+func (s *ruleset) resetJumps(saved map[tableName]*savedTable, of func(jump) bool) {
 	for _, j := range jumps() {
-		if rule := j.append(nil); !saved[j.table].chain(j.from).has(rule) {
+		if rule := j.append(nil); of(j) && !saved[j.table].chain(j.from).has(rule) {
 			s.script.part(j.table, inserts).as('I', rule)
 		}
 	}

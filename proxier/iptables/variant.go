@@ -135,6 +135,28 @@ func (d detector) inUse(ctx context.Context) (Variant, error) {
 	return NFT, ctx.Err()
 }
 
+// errUnusable says that a family cannot be programmed on this host.
+var errUnusable = errors.New("the kernel or the host does not have it")
+
+// try reports whether the programs of one family work here: they may not be installed, or
+// the kernel may not have the family or its table nat. Who holds the lock tells nothing
+// of that.
+func (d detector) try(ctx context.Context, p programs) error {
+	c := Command{Name: p.iptables, Args: []string{"-w", lockSeconds, "-t", string(nat), "-S", "POSTROUTING"}}
+	switch r, err := d.exec.Run(ctx, c); {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("%w: %w", errUnusable, err)
+	case err != nil:
+		return err
+	case r.Status == 0:
+		return nil
+	case parseComplaint(r).locked:
+		return commandError(c, r)
+	default:
+		return fmt.Errorf("%w: %w", errUnusable, commandError(c, r))
+	}
+}
+
 func containsAny(data []byte, of [][]byte) bool {
 	for _, s := range of {
 		if bytes.Contains(data, s) {

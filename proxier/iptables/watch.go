@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -23,8 +22,7 @@ type watched struct {
 	many bool
 	// refused tells that ServicePorts were left out.
 	refused bool
-	// addrs are those of the node that rules were made for; nil if none names one.
-	addrs []netip.Addr
+	named   named
 }
 
 // sentinel is what has to be there of one family.
@@ -39,13 +37,13 @@ type sentinel struct {
 func (w *watched) publish(b *Backend) {
 	var made []*sentinel
 	many := false
-	for _, f := range b.cfg.Families {
+	for _, f := range b.families() {
 		made = append(made, newSentinel(f, b.programs[f], b.rulesets[f].fixed))
 		many = many || b.rulesets[f].terse()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sentinels, w.many, w.addrs, w.refused = made, many, b.addrs, b.refused > 0
+	w.sentinels, w.many, w.named, w.refused = made, many, b.named, b.refused > 0
 }
 
 func (w *watched) get() []*sentinel {
@@ -70,16 +68,17 @@ func (w *watched) due(since time.Duration, cfg Config) bool {
 // refusedIntervals is after how many looks ServicePorts that were left out are tried again.
 const refusedIntervals = 10
 
-// moved reports whether the node has other addresses than rules were made for.
+// moved reports whether the node has other addresses than rules were made for. Those that
+// none would name, as of the interfaces of pods, do not count.
 func (w *watched) moved(h host) bool {
 	w.mu.Lock()
-	made := w.addrs
+	made := w.named
 	w.mu.Unlock()
-	if made == nil {
+	if len(made.within) == 0 {
 		return false
 	}
 	now, err := h.addrs()
-	return err == nil && !slices.Equal(made, now)
+	return err == nil && !slices.Equal(made.addrs, addrsIn(now, made.within))
 }
 
 // newSentinel asks for each rule that does not depend on ServicePorts.

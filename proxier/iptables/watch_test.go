@@ -140,6 +140,26 @@ func TestALockedTableIsNotDrift(t *testing.T) {
 	})
 }
 
+// Addresses at which no node port answers come and go with pods.
+func TestAddressesThatNoRuleNamesAreNoDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommands()
+		cfg := Config{Variant: NFT, NodePortAddresses: prefixes("192.0.2.0/24", "2001:db8::/64"), Exec: c}
+		host := &node{on: map[string]bool{}, addresses: addrs("192.0.2.1", "2001:db8::1")}
+		be, err := newWith(cfg, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustReset(t, be)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*DefaultCheckInterval)
+		defer cancel()
+		host.move(addrs("10.244.0.1", "192.0.2.1", "2001:db8::1", "fe80::1"))
+		if err := be.Watch(ctx, func() { t.Error("it told") }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Node ports that are limited to some of the node's addresses follow these.
 func TestOtherAddressesOfTheNodeAreDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
