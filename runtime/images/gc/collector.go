@@ -175,9 +175,11 @@ func (c *Collector) Collect(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("collect images: %w", err)
 	}
-	usage, err := c.usage(ctx)
-	if err != nil {
-		return Result{}, fmt.Errorf("collect images: %w", err)
+	var usage Usage
+	if c.cfg.Policy.HighPercent != never {
+		if usage, err = c.usage(ctx); err != nil {
+			return Result{}, fmt.Errorf("collect images: %w", err)
+		}
 	}
 	decide := func(images []Image) Decision {
 		return Decide(images, usage, c.cfg.Policy, Times{Now: listed, Started: c.started})
@@ -214,18 +216,19 @@ func (c *Collector) finish(ctx context.Context, images []Image, usage Usage, dec
 	return result, err
 }
 
-// apply removes images until the decision is carried out. An image that cannot be removed
-// stays, and what is left is decided anew without it.
+// apply removes images until the decision is carried out. An image that cannot be removed, or
+// that a pod was given since the pass began, stays, and what is left is decided anew without
+// it.
 func (c *Collector) apply(ctx context.Context, images []Image, decide func([]Image) Decision) (Result, error) {
 	var result Result
 	var errs []error
-	failed := make(map[string]bool)
+	stays := make(map[string]bool)
 	removed := make(map[string]bool)
 	for again := true; again; {
 		again = false
 		left := make([]Image, len(images))
 		for i, image := range images {
-			image.Kept = image.Kept || failed[image.ID]
+			image.Kept = image.Kept || stays[image.ID]
 			left[i] = image
 		}
 		for _, r := range decide(left).Removals {
@@ -235,9 +238,13 @@ func (c *Collector) apply(ctx context.Context, images []Image, decide func([]Ima
 			if err := ctx.Err(); err != nil {
 				return result, errors.Join(append(errs, err)...)
 			}
+			if c.givenLately(r.Image.ID) {
+				stays[r.Image.ID], again = true, true
+				continue
+			}
 			if err := c.runtime.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: r.Image.ID}); err != nil {
 				errs = append(errs, fmt.Errorf("remove image %s: %w", r.Image.ID, err))
-				failed[r.Image.ID], again = true, true
+				stays[r.Image.ID], again = true, true
 				continue
 			}
 			removed[r.Image.ID] = true
@@ -245,6 +252,16 @@ func (c *Collector) apply(ctx context.Context, images []Image, decide func([]Ima
 		}
 	}
 	return result, errors.Join(errs...)
+}
+
+// givenLately reports whether a pod was given an image so lately that its container may be
+// about to start. A pass can take minutes, so that this is asked before each removal.
+func (c *Collector) givenLately(id string) bool {
+	if c.cfg.Given == nil {
+		return false
+	}
+	at, ok := c.cfg.Given()[id]
+	return ok && time.Since(at) < startGrace
 }
 
 func (c *Collector) removed(result *Result, r Removal) {

@@ -17,10 +17,14 @@ const (
 	DefaultMinAge      = 2 * time.Minute
 )
 
+// never is the HighPercent that a usage, which is rounded up, reaches but is not meant to.
+const never = 100
+
 // Policy says when images go.
 type Policy struct {
 	// HighPercent is the usage of the file system, from 0 to 100, from which on images
-	// are removed, until it is at LowPercent.
+	// are removed, until it is at LowPercent. With 100 none is removed for space, however
+	// full it is.
 	HighPercent int
 	LowPercent  int
 	// MinAge is how long an image is kept after it was seen first.
@@ -137,8 +141,8 @@ func (d Decision) String() string {
 }
 
 // Decide says which images go: first those over MaxAge; then, if the usage is at
-// HighPercent or more, those used longest ago, until the usage would be LowPercent. What
-// removals for age bring counts for that.
+// HighPercent or more and that is less than 100, those used longest ago, until the usage
+// would be LowPercent. What removals for age bring counts for that.
 func Decide(images []Image, u Usage, p Policy, t Times) Decision {
 	var d Decision
 	var brought uint64
@@ -153,7 +157,7 @@ func Decide(images []Image, u Usage, p Policy, t Times) Decision {
 			return true
 		})
 	}
-	if u.Percent() < p.HighPercent {
+	if p.HighPercent == never || u.Percent() < p.HighPercent {
 		return d
 	}
 	d.Target = excess(u, p.LowPercent)

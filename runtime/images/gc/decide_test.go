@@ -52,6 +52,8 @@ func TestDecide(t *testing.T) {
 		{name: "age counts for space", images: with(abc, old("d", 5, 61)), available: 15, policy: week, started: 100, want: "free 5 bytes\nremove d of 5 bytes for age"},
 		{name: "age and space", images: with(abc, old("d", 1, 61)), available: 15, policy: week, started: 100, want: "free 5 bytes\nremove d of 1 bytes for age\nremove a of 10 bytes for space"},
 		{name: "off", images: abc, available: 1, policy: Policy{HighPercent: 100, LowPercent: 100}, want: "free 0 bytes"},
+		{name: "off on a full disk", images: abc, available: 0, policy: Policy{HighPercent: 100, LowPercent: 80}, want: "free 0 bytes"},
+		{name: "off but for age", images: with(abc, old("d", 1, 61)), available: 0, policy: Policy{HighPercent: 100, LowPercent: 80, MaxAge: time.Hour}, started: 100, want: "free 0 bytes\nremove d of 1 bytes for age"},
 		{name: "always", images: abc, available: 100, policy: Policy{}, want: "free 0 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,7 +141,7 @@ func TestDecisionsOnRandomImages(t *testing.T) {
 		times := Times{Now: noon, Started: ago(rapid.IntRange(0, 100).Draw(rt, "started"))}
 		d := Decide(images, u, p, times)
 		checkDecision(rt, images, p, times, d)
-		if (d.Target > 0) != (u.Percent() >= p.HighPercent && u.Available < u.Capacity*uint64(100-p.LowPercent)/100) {
+		if (d.Target > 0) != (p.HighPercent < 100 && u.Percent() >= p.HighPercent && u.Available < u.Capacity*uint64(100-p.LowPercent)/100) {
 			rt.Errorf("target is %d at %d%%", d.Target, u.Percent())
 		}
 	})
