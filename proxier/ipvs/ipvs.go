@@ -64,7 +64,9 @@ func (k *kernel) close() error { return errors.Join(k.ipvs.close(), k.device.clo
 // proxier.Backend says; Watch alone runs beside. Close it when it is no longer needed.
 type Backend struct {
 	cfg Config
-	// open connects to the kernel, and prepare sets its parameters.
+	// usable returns why the kernel cannot be programmed, open connects to it, and prepare
+	// sets its parameters.
+	usable  func() error
 	open    func() (*kernel, error)
 	prepare func() error
 	// wake tells Watch that endpoints drain.
@@ -106,7 +108,7 @@ func New(cfg Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.open = b.dial
+	b.usable, b.open = checkKernel, b.dial
 	b.prepare = func() error { return setParameters(b.cfg.NetNS, parameters(b.cfg.StrictARP)) }
 	return b, nil
 }
@@ -116,14 +118,12 @@ func newWith(cfg Config, open func() (*kernel, error), prepare func() error) (*B
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("ipvs: %w", err)
 	}
-	return &Backend{cfg: cfg, open: open, prepare: prepare, wake: make(chan struct{}, 1)}, nil
+	usable := func() error { return nil }
+	return &Backend{cfg: cfg, usable: usable, open: open, prepare: prepare, wake: make(chan struct{}, 1)}, nil
 }
 
 // dial connects to the three interfaces of the kernel.
 func (b *Backend) dial() (*kernel, error) {
-	if err := checkKernel(); err != nil {
-		return nil, err
-	}
 	ipvs, err := dialIPVS(b.cfg.NetNS)
 	if err != nil {
 		return nil, err

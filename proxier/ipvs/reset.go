@@ -28,6 +28,9 @@ func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
 }
 
 func (b *Backend) resetLocked(ctx context.Context, s *proxier.State) error {
+	if err := b.usable(); err != nil {
+		return err
+	}
 	if err := b.connectLocked(); err != nil {
 		return err
 	}
@@ -263,7 +266,8 @@ func idle(k serverKey, want *virtual, found []foundTarget) []op {
 
 // Cleanup implements proxier.Backend: it removes the Backend's virtual servers, the device
 // and the tables. Virtual servers of others stay, and all those in Config.ExcludeCIDRs. A
-// kernel without IPVS is not an error: it has none.
+// kernel without IPVS, or without nf_tables, is not an error: it has none. Nor is one that is
+// too old for Reset: kube-proxy may have been there.
 func (b *Backend) Cleanup(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,11 +2,16 @@ package ipvs
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	nft "github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"github.com/mdlayher/netlink/nltest"
 	"golang.org/x/sys/unix"
 
 	"github.com/nodekit-go/nodekit/internal/netnstest"
@@ -122,9 +127,62 @@ func TestInGuestVirtualServers(t *testing.T) {
 	holdToTable(t, c)
 }
 
-// Hosts without IPVS are told what to do.
-func TestKernelWithoutIPVSIsSaid(t *testing.T) {
-	if err := Check(""); err != nil && errors.Is(err, errNoIPVS) && !strings.Contains(err.Error(), "load the module ip_vs") {
-		t.Errorf("Check = %v, want the module to load", err)
+// refusing is a connection to a kernel that refuses messages of a kind, and knows nothing else.
+func refusing(kind netlink.HeaderType, with unix.Errno) *netlink.Conn {
+	return nltest.Dial(func(requests []netlink.Message) ([]netlink.Message, error) {
+		if requests[0].Header.Type == kind {
+			return nltest.Error(int(with), requests)
+		}
+		return nltest.Error(int(unix.ENODEV), requests)
+	})
+}
+
+// Hosts without a module are told what to do.
+func TestKernelWithoutAModuleIsSaid(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"IPVS", (&connection{nl: refusing(genlController, unix.ENOENT)}).findFamily(), "load the module ip_vs"},
+		{"dummy devices", (&device{nl: refusing(unix.RTM_NEWLINK, unix.EOPNOTSUPP), name: DefaultDevice}).ensure(t.Context()), "load the module dummy"},
+	} {
+		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
+			t.Errorf("without %s: %v, want %q", tt.name, tt.err, tt.want)
+		}
 	}
+}
+
+// A kernel without nf_tables has no tables. It answers a list, which it cannot give, in another way
+// than a change.
+func TestKernelWithoutTablesListsNone(t *testing.T) {
+	for _, answer := range []unix.Errno{unix.EINVAL, unix.ENOENT, unix.EAFNOSUPPORT} {
+		tables := tables{
+			name: DefaultTable, families: []proxier.Family{proxier.IPv4}, conn: &nft.Conn{},
+			nl: refusing(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, answer),
+		}
+		if got, err := tables.list(t.Context(), owned); err != nil || len(got) > 0 {
+			t.Errorf("list with the answer %v = %v, %v, want nothing", answer, got, err)
+		}
+	}
+	if err := fmt.Errorf("connect: %w", os.NewSyscallError("socket", unix.EPROTONOSUPPORT)); !isNotFound(err) {
+		t.Errorf("%v: want nothing found", err)
+	}
+}
+
+// Kube-proxy may have left something on a kernel that is too old for a Backend.
+func TestOldKernelsAreCleanedUp(t *testing.T) {
+	k := crowded(t, false)
+	b := k.backend(Config{})
+	b.usable = func() error { return checkRelease("5.4.0") }
+	if err := b.Reset(t.Context(), stateOf()); err == nil || !strings.Contains(err.Error(), "too old") {
+		t.Errorf("Reset = %v, want that the kernel is too old", err)
+	}
+	if k.dialed > 0 || len(k.ops) > 0 {
+		t.Errorf("Reset does %v", k.ops)
+	}
+	if err := b.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "after Cleanup", k.lines(), []string{"TCP 203.0.113.1:80 rr", "mark 0x4d IPv4 wlc"})
 }

@@ -235,7 +235,7 @@ func (t *tables) list(ctx context.Context, o object) ([]element, error) {
 		answers, err := t.dump(ctx, f, unix.NFT_MSG_GETSETELEM,
 			netlink.Attribute{Type: unix.NFTA_SET_ELEM_LIST_TABLE, Data: terminated(t.name)},
 			netlink.Attribute{Type: unix.NFTA_SET_ELEM_LIST_SET, Data: terminated(o.String())})
-		if isNotFound(err) {
+		if isNotListed(err) {
 			continue
 		}
 		if err != nil {
@@ -268,7 +268,7 @@ func (t *tables) dump(ctx context.Context, f proxier.Family, request uint16, att
 		Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | request), Flags: netlink.Request | netlink.Dump},
 		Data:   append([]byte{byte(t.table(f).Family), unix.NFNETLINK_V0, 0, 0}, data...),
 	})
-	if err != nil && !isNotFound(err) {
+	if err != nil && !isNotListed(err) {
 		_ = t.close()
 	}
 	return answers, err
@@ -278,7 +278,9 @@ func (t *tables) dump(ctx context.Context, f proxier.Family, request uint16, att
 func (t *tables) remove(ctx context.Context) error {
 	var errs []error
 	for _, f := range []proxier.Family{proxier.IPv4, proxier.IPv6} {
-		if err := t.connect(); err != nil {
+		if err := t.connect(); isNotFound(err) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		t.conn.DelTable(t.table(f))
@@ -289,11 +291,16 @@ func (t *tables) remove(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// isNotFound reports that a table, or its whole family, is not there.
+// isNotFound reports that a table, its whole family or all of nf_tables is not there, down to
+// the protocol of the socket.
 func isNotFound(err error) bool {
-	return slices.ContainsFunc([]error{unix.ENOENT, unix.EAFNOSUPPORT, unix.EOPNOTSUPP},
+	return slices.ContainsFunc([]error{unix.ENOENT, unix.EAFNOSUPPORT, unix.EOPNOTSUPP, unix.EPROTONOSUPPORT},
 		func(target error) bool { return errors.Is(err, target) })
 }
+
+// isNotListed is isNotFound for a list: a kernel without nf_tables answers that it is invalid to
+// ask for one (nfnetlink_rcv_msg in net/netfilter/nfnetlink.c).
+func isNotListed(err error) bool { return isNotFound(err) || errors.Is(err, unix.EINVAL) }
 
 // generation returns the number of the last transaction in the namespace, whoever made it.
 func (t *tables) generation(ctx context.Context) (uint32, error) {
@@ -334,7 +341,7 @@ func (t *tables) intact(ctx context.Context, programs []program) (bool, error) {
 			rules, err := t.dump(ctx, p.family, unix.NFT_MSG_GETRULE,
 				netlink.Attribute{Type: unix.NFTA_RULE_TABLE, Data: terminated(t.name)},
 				netlink.Attribute{Type: unix.NFTA_RULE_CHAIN, Data: terminated(c.name)})
-			if isNotFound(err) || err == nil && len(rules) != len(c.rules) {
+			if isNotListed(err) || err == nil && len(rules) != len(c.rules) {
 				return false, nil
 			}
 			if err != nil {
