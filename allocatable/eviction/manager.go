@@ -210,13 +210,20 @@ func (m *Manager) round(ctx context.Context) ([]*corev1.Pod, error) {
 	m.pressures = verdict.Pressures
 	m.mu.Unlock()
 	pods := m.stillUp()
-	if evicted, err := m.overLimits(ctx, pods); len(evicted) > 0 || err != nil {
-		return evicted, err
+	// What keeps limits from being enforced must not keep the node from being saved.
+	evicted, failed := m.overLimits(ctx, pods)
+	if len(evicted) > 0 || len(verdict.Crossed) == 0 {
+		return evicted, failed
 	}
-	if len(verdict.Crossed) == 0 {
-		return nil, nil
+	evicted, err = m.act(ctx, verdict.Crossed[0], left, pods)
+	return evicted, errors.Join(failed, err)
+}
+
+// act does something about a threshold that was crossed.
+func (m *Manager) act(ctx context.Context, t Threshold, left Observations, pods []*corev1.Pod) ([]*corev1.Pod, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	t := verdict.Crossed[0]
 	available := left[t.Signal].Available
 	m.cfg.Log.Warn("eviction threshold crossed", "signal", t.Signal, "threshold", t.Value, "available", &available)
 	m.cfg.OnThreshold(t)
@@ -287,9 +294,13 @@ func (m *Manager) free(ctx context.Context, s Signal) (enough bool, err error) {
 	return m.tracker.Resolved(left), nil
 }
 
-// evictOne evicts the first pod that can be. Pods are evicted unmeasured if they must.
+// evictOne evicts the first pod that can be. Pods are evicted unmeasured if they must,
+// but not because ctx ended while they were measured.
 func (m *Manager) evictOne(ctx context.Context, t Threshold, left Observation, pods []*corev1.Pod) ([]*corev1.Pod, error) {
 	usages, failed := m.meter.Usages(ctx, pods)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for _, pod := range Rank(t.Signal, m.cfg.Disks, pods, usages) {
 		if IsCritical(pod) {
 			continue

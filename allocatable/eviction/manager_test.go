@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -246,9 +247,7 @@ func TestPodsOverTheirLimitsAreAllEvictedAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(1000 * mi)
 		for name, priority := range map[string]int32{"a": 0, "b": 0, "critical": 2_000_000_000} {
-			pod := podOf(name, priority, "")
-			pod.Spec.Containers[0].Resources.Limits = list("ephemeral-storage=100Mi")
-			n.run(pod, 200*mi)
+			n.run(limited(name, priority, "100Mi"), 200*mi)
 		}
 		n.run(podOf("innocent", -5, ""), 350*mi)
 		slices.SortFunc(n.pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
@@ -261,6 +260,82 @@ func TestPodsOverTheirLimitsAreAllEvictedAndNobodyElse(t *testing.T) {
 			t.Errorf("what happened (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// limited makes a pod with a limit of local storage.
+func limited(name string, priority int32, limit string) *corev1.Pod {
+	pod := podOf(name, priority, "")
+	pod.Spec.Containers[0].Resources.Limits = list("ephemeral-storage=" + limit)
+	return pod
+}
+
+func TestThresholdIsActedOnWhenLimitsCannotBeEnforced(t *testing.T) {
+	tests := []struct {
+		name, fails, told string
+		want              []string
+	}{
+		{
+			name: "pods cannot be measured", fails: "usages", told: "measure pods with limits: out of order",
+			want: []string{"0s evict innocent for memory.available within 1s, disrupted true"},
+		},
+		{
+			name: "the pod over its limit cannot be evicted", fails: "over", told: "evict pod default/over: out of order",
+			want: []string{"0s can't evict over", "0s evict innocent for memory.available within 1s, disrupted true"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(1000 * mi)
+				n.ending = 3 * time.Second
+				n.run(limited("over", 5, "100Mi"), 400*mi)
+				n.run(podOf("innocent", -5, ""), 550*mi)
+				n.fails[tt.fails] = errors.New("out of order")
+				var log strings.Builder
+				watch(t, n, eviction.Config{
+					Thresholds: []eviction.Threshold{hard(t, eviction.MemoryAvailable, "100Mi")},
+					Log:        slog.New(slog.NewTextHandler(&log, nil)),
+				}, time.Second)
+				if diff := cmp.Diff(tt.want, n.told()); diff != "" {
+					t.Errorf("what happened (-want +got):\n%s", diff)
+				}
+				if !strings.Contains(log.String(), tt.told) {
+					t.Errorf("nobody is told %q:\n%s", tt.told, log.String())
+				}
+			})
+		})
+	}
+}
+
+// leaving is a node whose agent is told to end while pods are measured.
+type leaving struct {
+	*node
+	end context.CancelFunc
+}
+
+func (l leaving) Usages(ctx context.Context, _ []*corev1.Pod) (eviction.Usages, error) {
+	l.end()
+	return nil, ctx.Err()
+}
+
+func TestNobodyIsEvictedBecauseTheAgentEnds(t *testing.T) {
+	for name, pod := range map[string]*corev1.Pod{"with limits": limited("pod", 0, "1Gi"), "without": podOf("pod", 0, "")} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(1000 * mi)
+			n.run(pod, 950*mi)
+			ctx, end := context.WithCancel(t.Context())
+			m, err := eviction.New(leaving{n, end}, n, n, eviction.Config{Thresholds: []eviction.Threshold{hard(t, eviction.MemoryAvailable, "100Mi")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if story := n.told(); len(story) > 0 {
+				t.Errorf("what happened is %q, want nothing", story)
+			}
+		})
+	}
 }
 
 func TestWakeMeasuresAtOnce(t *testing.T) {
