@@ -88,6 +88,13 @@ func TestRank(t *testing.T) {
 			usages: eviction.Usages{"important": {Processes: 9000}, "few": {Processes: 1}, "many": {Processes: 100}}, want: "many few important",
 		},
 		{
+			name: "process IDs: who was not measured is first among equals alone", signal: eviction.PIDAvailable,
+			pods: []*corev1.Pod{
+				podOf("unknown-important", 1000, ""), podOf("bomb", 0, ""), podOf("unknown", 0, ""), podOf("important", 1000, ""),
+			},
+			usages: eviction.Usages{"bomb": {Processes: 30000}, "important": {Processes: 50}}, want: "unknown bomb unknown-important important",
+		},
+		{
 			name: "one disk: everything counts", signal: eviction.NodeFSAvailable,
 			pods:   []*corev1.Pod{scratch(podOf("a", 0, "")), scratch(podOf("b", 0, "")), scratch(podOf("asked", 0, "ephemeral-storage=1Mi"))},
 			usages: eviction.Usages{"a": written(1, 1, 1), "b": written(0, 0, 4), "asked": written(mi, 0, 0)}, want: "b a asked",

@@ -10,34 +10,36 @@ import (
 // Rank returns the pods in the order in which they would be evicted for a signal, the
 // first first: those nobody measured, then those that use more than they asked for,
 // then by priority, lowest first, then by how much more than they asked for they use.
-// What a pod asks for of inodes and process IDs is nothing, so that for process IDs
-// priority decides, then how many there are. Pods that are equal in all stay in
-// their order. Critical pods are ranked like others: IsCritical says which they are.
+// For process IDs, of which no pod asks for any, it is priority, then those nobody
+// measured, then how many there are. Of inodes every pod asks for none. Pods that are
+// equal in all stay in their order. Critical pods are ranked like others: IsCritical
+// says which they are.
 func Rank(signal Signal, disks Disks, pods []*corev1.Pod, usages Usages) []*corev1.Pod {
 	type candidate struct {
-		pod           *corev1.Pod
-		measured      bool
-		over, surplus int64
-		priority      int32
+		pod            *corev1.Pod
+		measured, over int // 0 or 1
+		surplus        int64
+		priority       int32
 	}
 	candidates := make([]candidate, 0, len(pods))
 	for _, pod := range pods {
 		c := candidate{pod: pod, priority: priority(pod)}
-		usage, measured := usages.of(pod)
-		c.measured = measured
-		if measured {
+		if usage, ok := usages.of(pod); ok {
+			c.measured = 1
 			c.surplus = surplus(signal, disks, pod, usage)
 		}
-		if c.surplus > 0 && signal != PIDAvailable {
+		if c.surplus > 0 {
 			c.over = 1
 		}
 		candidates = append(candidates, c)
 	}
 	slices.SortStableFunc(candidates, func(a, b candidate) int {
-		if a.measured != b.measured {
-			return cmp.Compare(btoi(a.measured), btoi(b.measured))
+		byMeasured, byPriority := cmp.Compare(a.measured, b.measured), cmp.Compare(a.priority, b.priority)
+		bySurplus := cmp.Compare(b.surplus, a.surplus)
+		if signal == PIDAvailable {
+			return cmp.Or(byPriority, byMeasured, bySurplus)
 		}
-		return cmp.Or(cmp.Compare(b.over, a.over), cmp.Compare(a.priority, b.priority), cmp.Compare(b.surplus, a.surplus))
+		return cmp.Or(byMeasured, cmp.Compare(b.over, a.over), byPriority, bySurplus)
 	})
 	ranked := make([]*corev1.Pod, len(candidates))
 	for i, c := range candidates {
@@ -80,11 +82,4 @@ func IsCritical(pod *corev1.Pod) bool {
 	source, static := pod.Annotations["kubernetes.io/config.source"]
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return static && source != "api" || mirror || priority(pod) >= systemCritical
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
