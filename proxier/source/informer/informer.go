@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -43,9 +44,14 @@ type Source struct {
 	sink       source.Sink
 	reflectors []*reflector
 
-	// mu guards waiting: how many reflectors have not delivered all once.
+	// required is closed when all that is not optional was delivered.
+	required chan struct{}
+
+	// mu guards what follows: how many reflectors have not delivered all once, and how
+	// many of those that are not optional.
 	mu      sync.Mutex
 	waiting int
+	needed  int
 }
 
 // New returns a Source that feeds sink from the server of config. It connects to
@@ -61,7 +67,7 @@ func New(config *rest.Config, sink source.Sink, cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("informer: %w", err)
 	}
-	s := &Source{cfg: cfg, sink: sink}
+	s := &Source{cfg: cfg, sink: sink, required: make(chan struct{})}
 	s.add(clients.core, s.services())
 	s.add(clients.discovery, s.slices())
 	if cfg.NodeName != "" && cfg.OnNode != nil {
@@ -74,22 +80,58 @@ func New(config *rest.Config, sink source.Sink, cfg Config) (*Source, error) {
 }
 
 func (s *Source) add(client rest.Interface, r resource) {
+	made := &reflector{resource: r, client: client, log: s.cfg.Log.With("resource", r.name), canStream: true}
 	s.waiting++
-	delivered := sync.OnceFunc(s.delivered)
-	s.reflectors = append(s.reflectors, &reflector{
-		resource: r, client: client, log: s.cfg.Log.With("resource", r.name),
-		delivered: delivered, canStream: true,
-	})
+	if r.optional {
+		made.required = s.required
+	} else {
+		s.needed++
+	}
+	made.delivered = sync.OnceFunc(func() { s.delivered(r.optional) })
+	s.reflectors = append(s.reflectors, made)
 }
 
 // delivered counts the reflectors that have delivered what there was at first.
-func (s *Source) delivered() {
+func (s *Source) delivered(optional bool) {
 	s.mu.Lock()
 	s.waiting--
 	last := s.waiting == 0
+	if !optional {
+		if s.needed--; s.needed == 0 {
+			close(s.required)
+		}
+	}
 	s.mu.Unlock()
 	if last {
 		s.sink.Synced()
+	}
+}
+
+// patience is how long optional resources may hold up all else for another reason than
+// that the server refuses them; kube-proxy waits as long for the addresses of its Node.
+const patience = 30 * time.Second
+
+// goOn ends the wait for optional resources that a server which has delivered the rest
+// does not deliver.
+func (s *Source) goOn(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-s.required:
+	}
+	if !sleep(ctx, patience) {
+		return
+	}
+	s.mu.Lock()
+	waiting := s.waiting
+	s.mu.Unlock()
+	if waiting > 0 {
+		s.cfg.Log.Warn("the Node or the ServiceCIDRs are not to be had: they are taken in when they are", "waited", patience)
+	}
+	for _, r := range s.reflectors {
+		if r.optional {
+			r.delivered()
+		}
 	}
 }
 
@@ -97,6 +139,7 @@ func (s *Source) delivered() {
 // is logged and tried again, for as long as it takes; the sink keeps what it has.
 func (s *Source) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
+	wg.Go(func() { s.goOn(ctx) })
 	for _, r := range s.reflectors {
 		wg.Go(func() { r.run(ctx) })
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -326,7 +327,8 @@ func TestSourceGoesOnWithoutOptionalResources(t *testing.T) {
 	s := newServer(t)
 	s.streams["services"] = []string{end("v1", "Service", "5")}
 	s.streams["endpointslices"] = []string{end(discovery, "EndpointSlice", "5")}
-	s.streams["servicecidrs"] = []string{strings.Replace(gone, `"reason":"Expired","code":410`, `"reason":"Forbidden","code":403`, 1), ""}
+	forbidden := strings.Replace(gone, `"reason":"Expired","code":410`, `"reason":"Forbidden","code":403`, 1)
+	s.streams["servicecidrs"] = append(slices.Repeat([]string{forbidden}, 20), "")
 	sink := run(t, s, Config{OnServiceCIDRs: func([]netip.Prefix) { t.Error("told of ranges") }})
 	sink.wait(t, "synced")
 }

@@ -29,7 +29,8 @@ type resource struct {
 	// complete is called when everything that the server has was passed to set; nil
 	// is off.
 	complete func()
-	// optional resources hold nobody up while the server refuses them.
+	// optional resources hold nobody up once the server has delivered the others and
+	// refuses them.
 	optional bool
 }
 
@@ -57,6 +58,9 @@ type reflector struct {
 	client    rest.Interface
 	log       *slog.Logger
 	delivered func()
+	// required is closed when all that is not optional was delivered; nil for what is not
+	// optional, and once that was seen.
+	required <-chan struct{}
 	// version is the highest resource version that was reached, and known says that
 	// the sink has the state of it: otherwise all is to be delivered from scratch.
 	version string
@@ -97,18 +101,39 @@ func (r *reflector) run(ctx context.Context) {
 			r.known = false
 		} else if err != nil {
 			r.complain(ctx, err, retry)
-			if r.optional {
+			// While others are not delivered, the server may be about to come up.
+			if r.optional && r.required == nil && denied(err) {
 				r.delivered()
 			}
 		} else {
 			r.complaint = ""
 		}
 		// Up to half as long again, so that proxies spread.
-		if !sleep(ctx, retry+rand.N(retry/2)) {
+		if !r.pause(ctx, retry+rand.N(retry/2)) {
 			return
 		}
 		retry = min(2*retry, maxRetry)
 	}
+}
+
+// pause waits before the next attempt; not when the server has just delivered all that is
+// not optional: then it may have an answer for the rest, too.
+func (r *reflector) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-r.required:
+		r.required = nil
+	case <-t.C:
+	}
+	return true
+}
+
+// denied reports that the server does not let us see a resource, or does not have it.
+func denied(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
 // complain logs an error: a warning, and no more than that while it stays the same.
