@@ -26,7 +26,7 @@ func newShutdown(n *Node) (*shutdown.Manager, error) {
 	}
 	source := n.cfg.Power
 	if source == nil {
-		source = shutdown.NewLogind(shutdown.LogindConfig{})
+		source = shutdown.NewLogind(shutdown.LogindConfig{Log: n.log})
 	}
 	return shutdown.New(source, shutdown.Config{
 		Periods:   periods,

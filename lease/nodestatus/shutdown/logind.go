@@ -1,9 +1,11 @@
 package shutdown
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,13 +43,18 @@ type LogindConfig struct {
 	DropIn string
 	// Who is the name that systemd-inhibit --list shows; empty: kubelet.
 	Who string
+	// Log is told when logind cannot be made to wait long enough; nil discards.
+	Log *slog.Logger
 }
 
 // Logind is the Source of systemd-logind: it takes a delay inhibitor, by which logind
 // waits before it takes the machine down, and raises the time that logind waits if that
-// is too short. Make one with NewLogind.
+// is too short. If it cannot be raised, because of another drop-in, say, the inhibitor holds
+// for the time that there is. Make one with NewLogind.
 type Logind struct {
 	cfg LogindConfig
+	// asked says that logind was made to read the drop-in. Only Watch uses it.
+	asked bool
 
 	mu sync.Mutex // guards the fields below
 	// lock is the inhibitor; nil without one.
@@ -66,6 +73,9 @@ func NewLogind(cfg LogindConfig) *Logind {
 	if cfg.Who == "" {
 		cfg.Who = "kubelet"
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	return &Logind{cfg: cfg}
 }
 
@@ -80,8 +90,14 @@ func (l *Logind) Watch(ctx context.Context, need time.Duration, report func(down
 		err = errors.Join(err, l.leave(ctx))
 	}()
 	manager := conn.Object(logindName, logindPath)
-	if err := l.allow(ctx, conn, manager, need); err != nil {
+	have, err := maxDelay(manager)
+	if err != nil {
 		return err
+	}
+	if have < need {
+		if err := l.raise(ctx, conn, have, need); err != nil {
+			l.cfg.Log.Warn("the machine may go down before all pods have ended", "err", err)
+		}
 	}
 	// First listen, then hold, then look: nothing that happens in between is missed.
 	signals := make(chan *dbus.Signal, 16)
@@ -196,21 +212,41 @@ func (l *Logind) leave(ctx context.Context) error {
 	return l.releaseLocked()
 }
 
-// allow makes logind wait long enough.
-func (l *Logind) allow(ctx context.Context, conn *dbus.Conn, manager dbus.BusObject, need time.Duration) error {
-	have, err := maxDelay(manager)
-	if err != nil || have >= need {
+// raise makes logind wait long enough. What did not help is not done again unless the file was
+// changed: logind reads all of its configuration then.
+func (l *Logind) raise(ctx context.Context, conn *dbus.Conn, have, need time.Duration) error {
+	changed, err := l.writeDropIn(need)
+	if err != nil {
+		return fmt.Errorf("raise the delay of logind to %s: %w", need, err)
+	}
+	if !changed && l.asked {
+		return l.tooShort(have, need)
+	}
+	if err := l.reload(ctx, conn); err != nil {
 		return err
 	}
-	if err := l.writeDropIn(need); err != nil {
-		return fmt.Errorf("raise the delay of logind from %s to %s: %w", have, need, err)
-	}
+	return l.awaitDelay(ctx, conn.Object(logindName, logindPath), need)
+}
+
+func (l *Logind) tooShort(have, need time.Duration) error {
+	return fmt.Errorf("logind waits %s, want %s; does another file in %s set InhibitDelayMaxSec?", have, need, filepath.Dir(l.cfg.DropIn))
+}
+
+// reload makes logind read its configuration.
+func (l *Logind) reload(ctx context.Context, conn *dbus.Conn) error {
 	call := conn.Object(systemdName, systemdPath).CallWithContext(ctx, systemdManager+".KillUnit", 0, logindUnit, "all", int32(syscall.SIGHUP))
 	if call.Err != nil {
 		return fmt.Errorf("make logind read %s: %w", l.cfg.DropIn, call.Err)
 	}
-	// It reads in its own time.
+	l.asked = true
+	return nil
+}
+
+// awaitDelay waits until logind, which reads in its own time, waits long enough.
+func (l *Logind) awaitDelay(ctx context.Context, manager dbus.BusObject, need time.Duration) error {
+	var have time.Duration
 	for wait := 100 * time.Millisecond; wait <= 1600*time.Millisecond; wait *= 2 {
+		var err error
 		if have, err = maxDelay(manager); err != nil || have >= need {
 			return err
 		}
@@ -221,7 +257,7 @@ func (l *Logind) allow(ctx context.Context, conn *dbus.Conn, manager dbus.BusObj
 		}
 		timer.Stop()
 	}
-	return fmt.Errorf("logind waits %s, want %s; does another file in %s set InhibitDelayMaxSec?", have, need, filepath.Dir(l.cfg.DropIn))
+	return l.tooShort(have, need)
 }
 
 // maxDelay returns how long logind waits for inhibitors.
@@ -240,12 +276,15 @@ func maxDelay(manager dbus.BusObject) (time.Duration, error) {
 	return time.Duration(us) * time.Microsecond, nil
 }
 
-// writeDropIn writes the file that raises the delay.
-func (l *Logind) writeDropIn(need time.Duration) error {
-	if err := os.MkdirAll(filepath.Dir(l.cfg.DropIn), 0o755); err != nil {
-		return err
-	}
-	content := fmt.Sprintf("# Written for the graceful shutdown of this node's pods.\n[Login]\nInhibitDelayMaxSec=%d\n",
+// writeDropIn writes the file that raises the delay, and reports whether it was another one.
+func (l *Logind) writeDropIn(need time.Duration) (changed bool, err error) {
+	content := fmt.Appendf(nil, "# Written for the graceful shutdown of this node's pods.\n[Login]\nInhibitDelayMaxSec=%d\n",
 		int64(math.Ceil(need.Seconds())))
-	return os.WriteFile(l.cfg.DropIn, []byte(content), 0o644)
+	if was, err := os.ReadFile(l.cfg.DropIn); err == nil && bytes.Equal(was, content) {
+		return false, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(l.cfg.DropIn), 0o755); err != nil {
+		return false, err
+	}
+	return true, os.WriteFile(l.cfg.DropIn, content, 0o644)
 }

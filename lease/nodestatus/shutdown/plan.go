@@ -86,7 +86,8 @@ func Need(periods []Period) time.Duration {
 
 // Grace returns the time a pod gets to end: its own, but not more than its group's.
 func (g Group) Grace(pod *corev1.Pod) time.Duration {
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && time.Duration(*s)*time.Second <= g.Period.Grace {
+	// In seconds, of which the API allows more than a Duration has room for.
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil && *s <= int64(g.Period.Grace/time.Second) {
 		return time.Duration(*s) * time.Second
 	}
 	return g.Period.Grace

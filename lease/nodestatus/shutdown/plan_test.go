@@ -23,15 +23,17 @@ func pod(name string, priority int32, grace int64) *corev1.Pod {
 }
 
 func TestPlanEndsPodsByPriority(t *testing.T) {
+	const forever = 9_999_999_999 // seconds, which are more than a Duration can hold
 	nothing := pod("unset", 0, 5)
 	nothing.Spec.Priority = nil
 	pods := []*corev1.Pod{
 		pod("critical", 2_000_000_000, 60), pod("node-critical", 2_000_001_000, 3), pod("web", 0, 30),
-		pod("batch", -10, -1), pod("just-below", 1_999_999_999, 2), nothing,
+		pod("batch", -10, -1), pod("just-below", 1_999_999_999, 2), nothing, pod("forever", 0, forever),
 	}
 	got := shutdown.MakePlan(pods, shutdown.Periods(30*time.Second, 10*time.Second)).String()
 	want := `1. from priority 0, 20s at most
    ns/batch (priority -10): 20s
+   ns/forever (priority 0): 20s
    ns/just-below (priority 1999999999): 2s
    ns/unset (priority 0): 5s
    ns/web (priority 0): 20s
