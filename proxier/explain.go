@@ -15,6 +15,9 @@ type Query struct {
 	// NodePortAddrs are the addresses of this node at which node ports answer; nil means
 	// Network.NodeAddrs of the State.
 	NodePortAddrs []netip.Addr
+	// Unguarded says that the Backend has no rules for ports that a cluster IP does not
+	// have and for cluster IPs that no Service has, as mode iptables.
+	Unguarded bool
 }
 
 // Explanation is what becomes of a connection, and why.
@@ -77,19 +80,27 @@ func unknown(s *State, q Query, elsewhere *ServicePort) Way {
 	for _, p := range s.Ports {
 		for _, f := range p.Frontends {
 			if f.Kind == ClusterIP && f.Addr == a {
-				return Way{From: "anywhere", Verdict: "refused", Why: fmt.Sprintf(
-					"%s is a cluster IP of %s/%s, which has no %s port %d", a, p.Key.Namespace, p.Key.Name, q.Protocol, q.Addr.Port())}
+				return q.unserved("refused", fmt.Sprintf(
+					"%s is a cluster IP of %s/%s, which has no %s port %d", a, p.Key.Namespace, p.Key.Name, q.Protocol, q.Addr.Port()))
 			}
 		}
 	}
 	if slices.ContainsFunc(s.Network.ServiceCIDRs, func(r netip.Prefix) bool { return r.Contains(a) }) {
-		return Way{From: "anywhere", Verdict: "dropped", Why: "no Service has this address of a range of cluster IPs"}
+		return q.unserved("dropped", "no Service has this address of a range of cluster IPs")
 	}
 	if elsewhere != nil {
 		return Way{From: "anywhere", Verdict: "routed", Why: fmt.Sprintf(
 			"%d is the node port of %s, but node ports do not answer at %s", q.Addr.Port(), elsewhere.Key.PortName, a)}
 	}
 	return Way{From: "anywhere", Verdict: "routed", Why: "it is no address of a Service"}
+}
+
+// unserved explains a connection to a cluster IP that no frontend is at.
+func (q Query) unserved(verdict, why string) Way {
+	if q.Unguarded {
+		return Way{From: "anywhere", Verdict: "routed", Why: why + "; this mode has no rule for that"}
+	}
+	return Way{From: "anywhere", Verdict: verdict, Why: why}
 }
 
 // waysOf explains a connection to a frontend of p.

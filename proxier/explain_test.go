@@ -59,6 +59,25 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// A mode without rules for what is not served does not refuse or drop it.
+func TestExplainWhereNothingGuardsClusterIPs(t *testing.T) {
+	s := &proxier.State{
+		Network: proxier.Network{ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}},
+		Ports: []*proxier.ServicePort{{
+			Key:       proxier.Key{PortName: proxier.PortName{Namespace: "ns", Name: "web", Protocol: proxier.TCP}, Family: proxier.IPv4},
+			Frontends: []proxier.Frontend{{Kind: proxier.ClusterIP, Addr: netip.MustParseAddr("10.96.0.10"), Port: 80}},
+		}},
+	}
+	for at, verdicts := range map[string][2]string{"10.96.0.10:443": {"refused", "routed"}, "10.96.9.9:80": {"dropped", "routed"}, "10.96.0.10:80": {"refused", "refused"}} {
+		for i, unguarded := range []bool{false, true} {
+			q := proxier.Query{Addr: netip.MustParseAddrPort(at), Protocol: proxier.TCP, Unguarded: unguarded}
+			if got := proxier.Explain(s, q).Ways[0].Verdict; got != verdicts[i] {
+				t.Errorf("%s, unguarded %v: %s, want %s", at, unguarded, got, verdicts[i])
+			}
+		}
+	}
+}
+
 // Node ports answer where the rules say, and not at the primary addresses alone.
 func TestExplainNodePortAddresses(t *testing.T) {
 	s := &proxier.State{

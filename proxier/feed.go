@@ -28,17 +28,17 @@ func (p *Proxier) Feed(name string) *Feed {
 
 // SetService adds or replaces a Service.
 func (f *Feed) SetService(svc *corev1.Service) {
-	f.p.change(func(t *Tracker) bool { return t.SetService(svc) })
+	f.p.change(Changes{Services: 1}, func(t *Tracker) bool { return t.SetService(svc) })
 }
 
 // DeleteService removes a Service. To remove an unknown one is not an error.
 func (f *Feed) DeleteService(name types.NamespacedName) {
-	f.p.change(func(t *Tracker) bool { return t.DeleteService(name) })
+	f.p.change(Changes{Services: 1}, func(t *Tracker) bool { return t.DeleteService(name) })
 }
 
 // SetEndpointSlice adds or replaces an EndpointSlice.
 func (f *Feed) SetEndpointSlice(es *discoveryv1.EndpointSlice) {
-	f.p.change(func(t *Tracker) bool {
+	f.p.change(Changes{EndpointSlices: 1}, func(t *Tracker) bool {
 		changed := t.SetEndpointSlice(es)
 		if changed {
 			f.p.triggeredLocked(es)
@@ -50,7 +50,7 @@ func (f *Feed) SetEndpointSlice(es *discoveryv1.EndpointSlice) {
 // DeleteEndpointSlice removes an EndpointSlice. To remove an unknown one is not an
 // error.
 func (f *Feed) DeleteEndpointSlice(name types.NamespacedName) {
-	f.p.change(func(t *Tracker) bool { return t.DeleteEndpointSlice(name) })
+	f.p.change(Changes{EndpointSlices: 1}, func(t *Tracker) bool { return t.DeleteEndpointSlice(name) })
 }
 
 // Synced says that the feed has delivered everything it knew at its start. Further
@@ -74,10 +74,12 @@ func (p *Proxier) triggeredLocked(es *discoveryv1.EndpointSlice) {
 	}
 }
 
-func (p *Proxier) change(do func(*Tracker) bool) {
+// change counts what do has changed, if it has.
+func (p *Proxier) change(what Changes, do func(*Tracker) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if do(p.tracker) {
+		p.pending = p.pending.plus(what)
 		p.queueLocked()
 	}
 }

@@ -133,7 +133,8 @@ func (t *Tracker) build(p *port) *ServicePort {
 		t.endpoints = selectCluster(t.endpoints[:0], c, t.cfg.Node.Zone)
 		sp.Cluster = keep(before.Cluster, t.endpoints)
 	}
-	if sp.InternalLocal || sp.ExternalLocal {
+	// A load balancer asks for those of this node wherever it has its addresses.
+	if sp.InternalLocal || sp.ExternalLocal || sp.HealthCheckNodePort != 0 {
 		t.endpoints = selectLocal(t.endpoints[:0], c)
 		sp.Local = keep(before.Local, t.endpoints)
 		sp.LocalDraining = len(sp.Local) > 0 && !readyHere(c)

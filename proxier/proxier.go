@@ -116,7 +116,9 @@ type Proxier struct {
 	// taken, and the oldest in the round under way.
 	queued  time.Time
 	working time.Time
-	status  Status // but for Waiting and QueuedSince
+	// pending are the changes that no round has taken, taken those of the round under way.
+	pending, taken Changes
+	status         Status // but for Waiting, QueuedSince and Pending
 }
 
 // New returns a Proxier of b. It does nothing until Run.
@@ -331,6 +333,7 @@ func (p *Proxier) take() work {
 	p.working, p.queued = p.queued, time.Time{}
 	w := work{since: p.working, triggers: p.triggers}
 	p.triggers = nil
+	p.taken, p.pending = p.pending, Changes{}
 	if p.reset {
 		p.reset = false
 		w.state = p.tracker.State()
@@ -345,13 +348,15 @@ func (p *Proxier) take() work {
 func (p *Proxier) settle(err error, w work) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	since := p.working
-	p.working = time.Time{}
+	since, taken := p.working, p.taken
+	p.working, p.taken = time.Time{}, Changes{}
 	if err == nil {
 		p.status.LastSuccess, p.status.LastError, p.status.Failures = time.Now(), nil, 0
 		return
 	}
-	p.reset, p.queued, p.triggers = true, since, append(w.triggers, p.triggers...)
+	p.reset, p.queued, p.pending = true, since, p.pending.plus(taken)
+	p.triggers = append(w.triggers, p.triggers...)
+	p.triggers = p.triggers[:min(len(p.triggers), maxTriggers)]
 	p.status.LastError = err
 	p.status.Failures++
 }

@@ -152,7 +152,9 @@ type ServicePort struct {
 	// Cluster are the endpoints for policy Cluster, sorted by address. Topology
 	// hints and the fallback to terminating endpoints have been applied.
 	Cluster []Endpoint
-	// Local are the endpoints for policy Local, sorted by address.
+	// Local are the endpoints for policy Local, sorted by address. They are there where
+	// a policy is Local or HealthCheckNodePort asks for them: whether they get traffic is
+	// for InternalLocal and ExternalLocal to say.
 	Local []Endpoint
 	// LocalDraining tells that no endpoint of this node is ready and that Local are
 	// those that shut down but still serve: a load balancer should pass the node over.

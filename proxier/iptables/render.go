@@ -24,6 +24,10 @@ type renderer struct {
 	chances []string
 }
 
+// usesLocal reports whether anything leads to the local endpoints of p: they may be there
+// for the health check alone.
+func usesLocal(p *proxier.ServicePort) bool { return p.InternalLocal || p.ExternalLocal }
+
 // rendering is a ServicePort while it is rendered.
 type rendering struct {
 	*renderer
@@ -45,7 +49,9 @@ func (r *renderer) render(b *block, p *proxier.ServicePort, terse bool) {
 	b.name = appendName(b.name, p.Key.PortName)
 	s.hash = s.hashWith(nil)
 	b.cluster = s.endpoints(b.cluster, p.Cluster)
-	b.local = s.endpoints(b.local, p.Local)
+	if usesLocal(p) {
+		b.local = s.endpoints(b.local, p.Local)
+	}
 	for _, f := range p.Frontends {
 		s.frontend(f)
 	}

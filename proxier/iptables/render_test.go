@@ -42,6 +42,9 @@ func TestServicesAreRenderedLikeKubeProxys(t *testing.T) {
 	}{
 		{name: "all-frontends", renderer: renderer{pods: pods}, port: everything("web", none)},
 		{name: "external-local", renderer: renderer{pods: pods}, port: everything("web", local)},
+		{name: "health-check-alone", renderer: renderer{pods: pods}, port: everything("web", func(p *proxier.ServicePort) {
+			p.Local = endpointsAt("10.244.1.9:8080", "10.244.1.11:8080") // for the health check alone
+		})},
 		{name: "internal-local", renderer: renderer{pods: pods}, port: with(everything("web", local), func(p *proxier.ServicePort) { p.InternalLocal = true })},
 		{name: "no-local-endpoints", renderer: renderer{pods: pods}, port: with(everything("web", local), func(p *proxier.ServicePort) {
 			p.InternalLocal, p.Local = true, nil

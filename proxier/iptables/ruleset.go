@@ -64,6 +64,9 @@ func endpointsOf(p *proxier.ServicePort) int {
 		return 0
 	}
 	n := len(p.Cluster)
+	if !usesLocal(p) {
+		return n
+	}
 	for _, e := range p.Local {
 		if !slices.ContainsFunc(p.Cluster, func(c proxier.Endpoint) bool { return c.Addr == e.Addr }) {
 			n++

@@ -154,7 +154,11 @@ func (v *view) firewall(port *proxier.ServicePort, k key) {
 // endpoint in both lists counts once.
 func (v *view) hairpins(e *entry) {
 	seen := make(map[netip.AddrPort]bool)
-	for _, slots := range [][]proxier.Endpoint{e.cluster, e.local} {
+	lists := [][]proxier.Endpoint{e.cluster}
+	if e.port.InternalLocal || e.port.ExternalLocal {
+		lists = append(lists, e.local)
+	}
+	for _, slots := range lists {
 		for _, ep := range slots {
 			if !ep.Local || seen[ep.Addr] {
 				continue
