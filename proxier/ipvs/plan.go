@@ -3,6 +3,7 @@ package ipvs
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -63,18 +64,21 @@ func (b *Backend) planLocked(ctx context.Context, s *proxier.State) ([]string, e
 }
 
 // Lines returns what p needs in the kernel, a line for each virtual server, real server,
-// address and element, sorted, where node ports answer at addresses. It is for explanations.
-func (b *Backend) Lines(s *proxier.State, p *proxier.ServicePort) []string {
-	return b.desired(&proxier.State{Ports: []*proxier.ServicePort{p}, Network: s.Network}, survey{})
+// address and element, sorted. addrs are the addresses of the node, but those of the device:
+// without any they are Network.NodeAddrs of s. Node ports answer at these as Config says, and
+// external addresses among them are not bound. The kernel is not asked: it is for explanations.
+func (b *Backend) Lines(s *proxier.State, p *proxier.ServicePort, addrs ...netip.Addr) []string {
+	if len(addrs) == 0 {
+		addrs = s.Network.NodeAddrs
+	}
+	found := survey{device: deviceState{elsewhere: addrs}}
+	return b.desired(&proxier.State{Ports: []*proxier.ServicePort{p}, Network: s.Network}, found)
 }
 
 // desired returns the lines of a State as a process would program it that has asked the
 // kernel for nothing but its addresses.
 func (b *Backend) desired(s *proxier.State, found survey) []string {
 	l, c, at := newLedger(), newChanges(), b.surroundings(s.Network, found.device)
-	if !found.device.exists && len(found.device.elsewhere) == 0 {
-		at.nodePorts = s.Network.NodeAddrs
-	}
 	m := newMarks(b.cfg.Marks)
 	for _, p := range s.Ports {
 		admitted := admit(p, b.cfg.Families, s.Network.NodeAddrs, func(Problem) {})

@@ -83,11 +83,15 @@ func localAddrs() ([]netip.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the addresses of the node: %w", err)
 	}
+	return parsed(addrs), nil
+}
+
+func parsed(addrs []net.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, in := range addrs {
 		if p, err := netip.ParsePrefix(in.String()); err == nil {
 			out = append(out, p.Addr().Unmap())
 		}
 	}
-	return out, nil
+	return out
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
-	"github.com/nodekit-go/nodekit/proxier/ipvs"
 	"github.com/nodekit-go/nodekit/proxier/nftables"
 )
 
@@ -88,17 +88,6 @@ func newView(cfg Config) (view, error) {
 	default:
 		return view{}, errMode(m)
 	}
-}
-
-func ipvsView(cfg Config) (view, error) {
-	b, err := newIPVS(cfg)
-	return view{
-		plan: func(ctx context.Context, s *proxier.State) ([]string, error) { return b.Plan(ctx, s) },
-		rules: func(n proxier.Network, p *proxier.ServicePort) (string, []string) {
-			return "in IPVS, and in the tables " + ipvs.DefaultTable, b.Lines(&proxier.State{Network: n}, p)
-		},
-		close: func() error { return b.Close() },
-	}, err
 }
 
 func nftablesView(cfg Config) (view, error) {
@@ -182,10 +171,15 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = v.close() }() // nothing was asked of the kernel
-	if q.NodePortAddrs, err = nodePortsAt(cfg, s.Network); err != nil {
+	local, err := addrsOf(modeOf(cfg.Proxy))
+	if err != nil {
 		return err
 	}
+	q.NodePortAddrs = nodePortsAt(cfg, local, s.Network)
 	e := proxier.Explain(s, q)
+	if modeOf(cfg.Proxy) == config.IPVS {
+		e = guarded(e, s, q, local)
+	}
 	if _, err := io.WriteString(out, e.String()); err != nil || e.Port == nil {
 		return err
 	}
@@ -197,17 +191,16 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 	return nil
 }
 
-// nodePortsAt returns the addresses of this node at which node ports answer.
-func nodePortsAt(cfg Config, n proxier.Network) ([]netip.Addr, error) {
-	local, err := localAddrs()
-	if err != nil {
-		return nil, err
+// nodePortsAt returns those of the addresses of this node at which node ports answer.
+func nodePortsAt(cfg Config, local []netip.Addr, n proxier.Network) []netip.Addr {
+	if modeOf(cfg.Proxy) == config.IPVS {
+		local = slices.DeleteFunc(slices.Clone(local), netip.Addr.IsLinkLocalUnicast)
 	}
 	primary, prefixes := nodePortAddresses(cfg)
 	if !primary {
-		return answersNodePorts(local, nil, prefixes), nil
+		return answersNodePorts(local, nil, prefixes)
 	}
-	return answersNodePorts(local, n.NodeAddrs, prefixes), nil
+	return answersNodePorts(local, n.NodeAddrs, prefixes)
 }
 
 func parseQuery(s string) (proxier.Query, error) {
