@@ -472,13 +472,21 @@ func TestConnectionsAreBounded(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
+	fine := func() error { return nil }
 	for name, tt := range map[string]struct {
 		cfg  server.Config
 		want string
 	}{
 		"check without a name": {server.Config{Health: []server.Check{{}}}, "Config.Health has a check without name"},
-		"negative time":        {server.Config{Limits: server.Limits{Header: -1}}, "Config.Limits.Header is -1ns"},
-		"negative number":      {server.Config{Limits: server.Limits{Connections: -1}}, "Connections is -1"},
+		"two checks of one name": {
+			server.Config{Health: []server.Check{{Name: "loop", Fault: fine}, {Name: "other", Fault: fine}, {Name: "loop", Fault: fine}}},
+			`Config.Health has two checks named "loop"`,
+		},
+		"check with a space": {server.Config{Health: []server.Check{{Name: "sync loop", Fault: fine}}}, `a check named "sync loop"`},
+		"check with a brace": {server.Config{Health: []server.Check{{Name: "{loop", Fault: fine}}}, `a check named "{loop"`},
+		"check with a slash": {server.Config{Health: []server.Check{{Name: "sync/loop", Fault: fine}}}, `a check named "sync/loop"`},
+		"negative time":      {server.Config{Limits: server.Limits{Header: -1}}, "Config.Limits.Header is -1ns"},
+		"negative number":    {server.Config{Limits: server.Limits{Connections: -1}}, "Connections is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := server.New(tt.cfg); err == nil || !has(err.Error(), tt.want) {

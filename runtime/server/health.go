@@ -1,15 +1,18 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 )
 
 // Check is one thing that is healthy or not.
 type Check struct {
-	// Name is the last part of its path below /healthz.
+	// Name is the last part of its path below /healthz: letters, digits, "-", "_" and ".".
+	// No two checks have the same.
 	Name string
 	// Fault returns why it is not healthy, nil if it is. It must not block.
 	Fault func() error
@@ -22,12 +25,34 @@ func Healthz(checks []Check) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		report(w, checks, r.URL.Query().Has("verbose"))
 	})
-	for _, c := range checks {
-		mux.HandleFunc("GET /healthz/"+c.Name, func(w http.ResponseWriter, _ *http.Request) {
-			report(w, []Check{c}, false)
-		})
-	}
+	mux.HandleFunc("GET /healthz/{name}", func(w http.ResponseWriter, r *http.Request) {
+		i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == r.PathValue("name") })
+		if i < 0 {
+			http.NotFound(w, r)
+			return
+		}
+		report(w, checks[i:i+1], false)
+	})
 	return mux
+}
+
+// validChecks returns what is wrong with checks, nil if nothing is.
+func validChecks(checks []Check) error {
+	for i, c := range checks {
+		switch {
+		case c.Name == "" || c.Fault == nil:
+			return errors.New("a check without name or Fault")
+		case strings.ContainsFunc(c.Name, isNoNamePart):
+			return fmt.Errorf("a check named %q, want letters, digits, \"-\", \"_\" and \".\" only", c.Name)
+		case slices.ContainsFunc(checks[:i], func(other Check) bool { return other.Name == c.Name }):
+			return fmt.Errorf("two checks named %q", c.Name)
+		}
+	}
+	return nil
+}
+
+func isNoNamePart(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
 }
 
 // serverChecks are those of any server, and of nothing but it: ping says that it answers, log

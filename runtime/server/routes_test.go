@@ -295,6 +295,23 @@ func TestHealthTellsWhatIsWrong(t *testing.T) {
 	}
 	a.get("/healthz/syncloop", http.StatusInternalServerError)
 	a.get("/healthz/ping", http.StatusOK)
+	a.get("/healthz/none", http.StatusNotFound)
+}
+
+// Healthz has no error to return: of checks that share a name the first one answers for it.
+func TestHealthzOfAnyNames(t *testing.T) {
+	h := server.Healthz([]server.Check{
+		{Name: "loop", Fault: func() error { return nil }},
+		{Name: "loop", Fault: func() error { return errors.New("behind") }},
+		{Name: "{", Fault: func() error { return nil }},
+	})
+	for path, want := range map[string]int{"/healthz/loop": 200, "/healthz": 500, "/healthz/%7B": 200, "/healthz/x": 404} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s is answered with %d, want %d", path, w.Code, want)
+		}
+	}
 }
 
 func TestVerbosityIsSet(t *testing.T) {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,7 +17,8 @@ type Config struct {
 	Pods Pods
 	// Containers does what is asked of containers.
 	Containers Containers
-	// Health is what /healthz looks at beside the server itself.
+	// Health is what /healthz looks at beside the server itself, whose own checks are ping
+	// and log.
 	Health []Check
 	// Pages are what others have to show.
 	Pages Pages
@@ -76,10 +76,8 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	for _, c := range cfg.Health {
-		if c.Name == "" || c.Fault == nil {
-			return nil, errors.New("server: Config.Health has a check without name or Fault")
-		}
+	if err := validChecks(cfg.Health); err != nil {
+		return nil, fmt.Errorf("server: Config.Health has %w", err)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

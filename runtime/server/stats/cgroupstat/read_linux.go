@@ -14,15 +14,15 @@ type page [4096]byte
 func (p *page) read(name string) ([]byte, error) {
 	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		return nil, &os.PathError{Op: "open", Path: name, Err: gone(err)}
 	}
 	n, err := syscall.Read(fd, p[:])
 	_ = syscall.Close(fd) // nothing was written
 	switch {
 	case err != nil:
-		return nil, &os.PathError{Op: "read", Path: name, Err: err}
+		return nil, &os.PathError{Op: "read", Path: name, Err: gone(err)}
 	case n < len(p):
 		return p[:n], nil
 	}
-	return os.ReadFile(name)
+	return readAll(name)
 }

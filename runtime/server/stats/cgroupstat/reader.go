@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -122,7 +123,7 @@ func (r *Reader) Children(group string) ([]string, error) {
 
 // Processes returns the processes that are in a group itself, not in those below it.
 func (r *Reader) Processes(group string) ([]int, error) {
-	raw, err := os.ReadFile(filepath.Join(r.memory.dir(group), "cgroup.procs"))
+	raw, err := readAll(filepath.Join(r.memory.dir(group), "cgroup.procs"))
 	if err != nil {
 		return nil, fmt.Errorf("list the processes of a control group: %w", err)
 	}
@@ -156,6 +157,21 @@ func (r *Reader) Of(pid int) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("find the control group of process %d: %s does not name it", pid, name)
+}
+
+// readAll reads a file of a group.
+func readAll(name string) ([]byte, error) {
+	raw, err := os.ReadFile(name)
+	return raw, gone(err)
+}
+
+// gone makes an fs.ErrNotExist of what the kernel says of a file whose group is removed just
+// now: ENODEV, by kernfs of those that are open (fs/kernfs/file.c).
+func gone(err error) error {
+	if errors.Is(err, syscall.ENODEV) {
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return err
 }
 
 // ignoreGone is nil for a file that is not there.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,6 +62,19 @@ func v2(t *testing.T) []Hierarchy {
 		"pods/a/io.stat", "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n",
 		"pods/a/cpu.pressure", "some avg10=1.50 avg60=0.50 avg300=0.10 total=2500\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=10\n",
 	)}}
+}
+
+// The kernel has two words for a group that is gone.
+func TestGone(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{{nil, false}, {syscall.ENODEV, true}, {&fs.PathError{Op: "read", Path: "cgroup.procs", Err: syscall.ENODEV}, true}, {syscall.ENOENT, true}, {syscall.EIO, false}} {
+		got := gone(c.err)
+		if errors.Is(got, fs.ErrNotExist) != c.want || !errors.Is(got, c.err) {
+			t.Errorf("%v becomes %v, want that the group is not there: %v", c.err, got, c.want)
+		}
+	}
 }
 
 func TestDetail(t *testing.T) {
