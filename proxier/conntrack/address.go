@@ -40,15 +40,19 @@ func (k *kernel) localAddrs(ctx context.Context, f proxier.Family) (map[netip.Ad
 			return nil, err
 		}
 		ad.ByteOrder = binary.NativeEndian
+		var own []byte
 		for ad.Next() {
-			if t := ad.Type(); t == unix.IFA_ADDRESS || t == unix.IFA_LOCAL {
-				if a, ok := netip.AddrFromSlice(ad.Bytes()); ok {
-					out[a] = true
-				}
+			// With both, as on an interface from point to point, IFA_ADDRESS is the
+			// peer's (linux/if_addr.h).
+			if t := ad.Type(); t == unix.IFA_LOCAL || t == unix.IFA_ADDRESS && own == nil {
+				own = ad.Bytes()
 			}
 		}
 		if err := ad.Err(); err != nil {
 			return nil, err
+		}
+		if a, ok := netip.AddrFromSlice(own); ok {
+			out[a] = true
 		}
 	}
 	return out, nil

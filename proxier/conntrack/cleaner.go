@@ -1,6 +1,7 @@
 package conntrack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -35,18 +36,25 @@ type Search struct {
 	Err error
 }
 
-// pauseFactor is how many times as long as a search took the next one waits, and
-// minPause the least: searches of a large table take a fifth of a CPU at most.
+// pauseFactor is how many times as long as a search took the next one waits, minPause the
+// least and maxPause the most: searches that take less than eight seconds take a fifth of a
+// CPU at most. minRetry is when one that failed is made again, twice as late each time, up
+// to maxPause.
 const (
 	pauseFactor = 4
 	minPause    = 50 * time.Millisecond
 	maxPause    = 30 * time.Second
+	minRetry    = time.Second
 )
 
 // Cleaner deletes stale flows. It implements proxier.Follower.
 type Cleaner struct {
 	cfg  Config
 	wake chan struct{} // size 1, never closed
+	// find is search.
+	find func(ctx context.Context, f proxier.Family, frontends map[frontend]bool) (seen, deleted int, err error)
+	// complaints are the errors that were logged last. They belong to the goroutine of Run.
+	complaints map[proxier.Family]string
 
 	// mu guards what follows. It is not held while the kernel is asked.
 	mu      sync.Mutex
@@ -64,7 +72,11 @@ func New(cfg Config) (*Cleaner, error) {
 	if cfg.Observe == nil {
 		cfg.Observe = func(Search) {}
 	}
-	return &Cleaner{cfg: cfg, wake: make(chan struct{}, 1), wanted: newWanted(), pending: newPending()}, nil
+	c := &Cleaner{
+		cfg: cfg, wake: make(chan struct{}, 1), wanted: newWanted(), pending: newPending(), complaints: map[proxier.Family]string{},
+	}
+	c.find = c.search
+	return c, nil
 }
 
 // Reset implements proxier.Follower. The first one has every flow looked at: those
@@ -104,21 +116,25 @@ func (c *Cleaner) wakeUpLocked() {
 }
 
 // Run deletes stale flows until ctx ends, and then returns nil. What fails is
-// logged and tried again.
+// logged, once while it is the same, and tried again: with the next change, and without
+// one after a second, then ever later.
 func (c *Cleaner) Run(ctx context.Context) error {
+	var retry <-chan time.Time
+	wait := minRetry
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-c.wake: // flows may be stale
+		case <-retry: // stale flows are left
 		}
 		begin := time.Now()
-		failed := !c.clean(ctx)
-		pause := min(max(pauseFactor*time.Since(begin), minPause), maxPause)
-		if failed {
-			pause = max(pause, time.Second)
+		if c.clean(ctx) {
+			retry, wait = nil, minRetry
+		} else {
+			retry, wait = time.After(wait), min(2*wait, maxPause)
 		}
-		t := time.NewTimer(pause)
+		t := time.NewTimer(min(max(pauseFactor*time.Since(begin), minPause), maxPause))
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -139,7 +155,7 @@ func (c *Cleaner) clean(ctx context.Context) bool {
 	for f, frontends := range todo {
 		s := Search{Family: f, Frontends: len(frontends)}
 		begin := time.Now()
-		s.Seen, s.Deleted, s.Err = c.search(ctx, f, frontends)
+		s.Seen, s.Deleted, s.Err = c.find(ctx, f, frontends)
 		s.Took = time.Since(begin)
 		if ctx.Err() != nil {
 			return false
@@ -147,23 +163,36 @@ func (c *Cleaner) clean(ctx context.Context) bool {
 		c.cfg.Observe(s)
 		if s.Err != nil {
 			ok = false
-			c.cfg.Log.Warn("stale flows may be left", "family", f, "err", s.Err)
+			c.complain(ctx, f, s.Err)
 			c.mu.Lock()
 			c.pending.addAll(f, frontends)
-			c.wakeUpLocked()
 			c.mu.Unlock()
-		} else if s.Deleted > 0 {
+			continue
+		}
+		delete(c.complaints, f)
+		if s.Deleted > 0 {
 			c.cfg.Log.Debug("stale flows deleted", "family", f, "deleted", s.Deleted, "seen", s.Seen, "took", s.Took)
 		}
 	}
 	return ok
 }
 
+// complain logs an error: a warning, and no more than that while it stays the same.
+func (c *Cleaner) complain(ctx context.Context, f proxier.Family, err error) {
+	level := slog.LevelWarn
+	if c.complaints[f] == err.Error() {
+		level = slog.LevelDebug
+	}
+	c.complaints[f] = err.Error()
+	c.cfg.Log.Log(ctx, level, "stale flows may be left", "family", f, "err", err)
+}
+
 // maxFiltered is up to how many frontends the kernel is asked about one by one. Each
 // is a walk of the kernel over its table, without copying what does not match.
 const maxFiltered = 8
 
-// search deletes the stale flows of these frontends; of all, if there are none.
+// search deletes the stale flows of these frontends; of all, if there are none. Those that
+// the kernel does not delete keep no others.
 func (c *Cleaner) search(ctx context.Context, f proxier.Family, frontends map[frontend]bool) (seen, deleted int, err error) {
 	k, err := dial(c.cfg.NetNS)
 	if err != nil {
@@ -181,18 +210,20 @@ func (c *Cleaner) search(ctx context.Context, f proxier.Family, frontends map[fr
 			filters = append(filters, at)
 		}
 	}
+	var left error
 	for _, filter := range filters {
 		n, err := k.flows(ctx, f, filter, func(all []flow) error {
-			stale := c.stale(f, all, frontends, local)
-			deleted += len(stale)
-			return k.forget(ctx, f, stale)
+			gone, err := k.forget(ctx, f, c.stale(f, all, frontends, local))
+			deleted += gone
+			left = cmp.Or(left, err)
+			return ctx.Err()
 		})
 		seen += n
 		if err != nil {
 			return seen, deleted, fmt.Errorf("search the connection table: %w", err)
 		}
 	}
-	return seen, deleted, nil
+	return seen, deleted, left
 }
 
 // stale returns those of all that lead nowhere.

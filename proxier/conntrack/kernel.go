@@ -190,12 +190,13 @@ func filterAttrs(f proxier.Family, filter frontend) ([]byte, error) {
 	return ae.Encode()
 }
 
-// forget deletes flows. One that is gone already is no error.
-func (k *kernel) forget(ctx context.Context, f proxier.Family, flows []flow) error {
+// forget deletes flows and returns how many are gone. One that is gone already is no
+// error, and one that cannot be deleted keeps no other: the first such error is returned.
+func (k *kernel) forget(ctx context.Context, f proxier.Family, flows []flow) (gone int, first error) {
 	// Few enough that the acknowledgements fit into the socket's buffer.
 	for part := range slices.Chunk(flows, 64) {
 		if err := ctx.Err(); err != nil {
-			return err
+			return gone, err
 		}
 		messages := make([]netlink.Message, 0, len(part))
 		for _, fl := range part {
@@ -208,15 +209,17 @@ func (k *kernel) forget(ctx context.Context, f proxier.Family, flows []flow) err
 			}
 			data, err := netlink.MarshalAttributes(attrs)
 			if err != nil {
-				return err
+				return gone, err
 			}
 			messages = append(messages, message(msgDelete, netlink.Acknowledge, f, data))
 		}
 		for _, m := range messages {
-			if _, err := k.tell.Execute(m); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("delete a flow: %w", err)
+			if _, err := k.tell.Execute(m); err == nil || errors.Is(err, unix.ENOENT) {
+				gone++
+			} else if first == nil {
+				first = fmt.Errorf("delete a flow: %w", err)
 			}
 		}
 	}
-	return nil
+	return gone, first
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,9 +22,12 @@ type NodePortsConfig struct {
 	// Healthy tells whether the proxy works: a node whose proxy does not is no good
 	// target, however many endpoints it has.
 	Healthy func() bool
+	// Families are those to listen to; empty means both. Services of others are passed
+	// over: a kernel without IPv6 has no address to listen to.
+	Families []proxier.Family
 	// Primary and Addresses say at which addresses of the node to listen: those of
 	// proxier.Network.NodeAddrs, and those in one of the prefixes. A family without
-	// any is listened to at all addresses.
+	// any, and one with a prefix of length 0, is listened to at all addresses.
 	Primary   bool
 	Addresses []netip.Prefix
 	// Failed is told of a port that cannot be listened to, once until that changes.
@@ -63,6 +67,9 @@ type serviceKey struct {
 func NewNodePorts(cfg NodePortsConfig) (*NodePorts, error) {
 	if cfg.Healthy == nil {
 		return nil, errors.New("healthcheck: NodePortsConfig.Healthy is nil")
+	}
+	if len(cfg.Families) == 0 {
+		cfg.Families = []proxier.Family{proxier.IPv4, proxier.IPv6}
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -110,7 +117,7 @@ func (n *NodePorts) wakeUp() {
 
 // putLocked returns whether another port may have to be listened to.
 func (n *NodePorts) putLocked(p *proxier.ServicePort) bool {
-	if p.HealthCheckNodePort == 0 {
+	if p.HealthCheckNodePort == 0 || !slices.Contains(n.cfg.Families, p.Key.Family) {
 		return n.dropLocked(p.Key)
 	}
 	k := keyOf(p.Key)
@@ -241,7 +248,7 @@ func (n *NodePorts) wanted() map[listener]bool {
 // addrsLocked returns the addresses to listen to in one family.
 func (n *NodePorts) addrsLocked(f proxier.Family) []netip.Addr {
 	var out []netip.Addr
-	restricted := false
+	restricted, all := false, false
 	if n.cfg.Primary {
 		for _, a := range n.network.NodeAddrs {
 			if proxier.FamilyOf(a) == f {
@@ -251,12 +258,12 @@ func (n *NodePorts) addrsLocked(f proxier.Family) []netip.Addr {
 	}
 	for _, p := range n.cfg.Addresses {
 		if proxier.FamilyOf(p.Addr()) == f {
-			restricted = true
+			restricted, all = true, all || p.Bits() == 0
 			out = append(out, ownAddrs(p)...)
 		}
 	}
 	switch {
-	case restricted:
+	case restricted && !all:
 		return out
 	case f == proxier.IPv6:
 		return []netip.Addr{netip.IPv6Unspecified()}

@@ -175,6 +175,8 @@ func TestNodePortsListenWhereNodePortsAnswer(t *testing.T) {
 		{name: "everywhere, IPv6", family: proxier.IPv6, want: "[::]"},
 		{name: "primary", cfg: NodePortsConfig{Primary: true}, family: proxier.IPv4, want: "[192.0.2.7]"},
 		{name: "no primary of the family", cfg: NodePortsConfig{Primary: true}, family: proxier.IPv6, want: "[::]"},
+		{name: "all", cfg: NodePortsConfig{Primary: true, Addresses: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}, family: proxier.IPv4, want: "[0.0.0.0]"},
+		{name: "all, IPv6", cfg: NodePortsConfig{Addresses: []netip.Prefix{netip.MustParsePrefix("::/0")}}, family: proxier.IPv6, want: "[::]"},
 		{name: "a prefix", cfg: NodePortsConfig{Addresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, family: proxier.IPv4, want: "[127.0.0.1]"},
 	} {
 		n := &NodePorts{cfg: tt.cfg, network: proxier.Network{NodeAddrs: node}}
@@ -184,6 +186,26 @@ func TestNodePortsListenWhereNodePortsAnswer(t *testing.T) {
 		if s := sprint(got); s != tt.want {
 			t.Errorf("%s: listens at %s, want %s", tt.name, s, tt.want)
 		}
+	}
+}
+
+// Where the kernel does not have a family there is nothing to listen to.
+func TestNodePortsPassOverOtherFamilies(t *testing.T) {
+	n, err := NewNodePorts(NodePortsConfig{Healthy: func() bool { return true }, Families: []proxier.Family{proxier.IPv4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v6 := healthPort("web", "http", 32070)
+	v6.Key.Family = proxier.IPv6
+	n.Reset(&proxier.State{Ports: []*proxier.ServicePort{healthPort("web", "http", 32070), v6}})
+	n.Applied(proxier.Delta{Update: []*proxier.ServicePort{v6}})
+	for l := range n.wanted() {
+		if l.service.family != proxier.IPv4 || !l.at.Addr().Is4() {
+			t.Errorf("it listens at %v for %v", l.at, l.service)
+		}
+	}
+	if len(n.wanted()) != 1 {
+		t.Errorf("it listens at %d addresses, want 1", len(n.wanted()))
 	}
 }
 

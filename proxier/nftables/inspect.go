@@ -18,13 +18,16 @@ import (
 // that the Backend gives it.
 var errOddElement = errors.New("an element has an unexpected length")
 
-// inForceNumber returns the generation that the base chains lead to; 0 if none does.
-func (b *Backend) inForceNumber(f proxier.Family) (int, error) {
+// inForceNumber returns the generation that the base chains lead to; 0 if none does. Of a
+// table that is not there the kernel lists no rules.
+func (b *Backend) inForceNumber(ctx context.Context, f proxier.Family) (int, error) {
 	table := &nft.Table{Name: b.cfg.Table, Family: tableFamily(f)}
-	rules, err := b.conn.nft.GetRules(table, &nft.Chain{Table: table, Name: "nat-prerouting"})
-	if isNotFound(err) {
-		return 0, nil
-	}
+	var rules []*nft.Rule
+	err := b.conn.within(ctx, func() error {
+		var err error
+		rules, err = b.conn.nft.GetRules(table, &nft.Chain{Table: table, Name: "nat-prerouting"})
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("list the rules of nat-prerouting: %w", err)
 	}
@@ -47,7 +50,17 @@ func (b *Backend) dumped(ctx context.Context, f proxier.Family) ([]element, erro
 	if _, err := b.connect(); err != nil {
 		return nil, err
 	}
-	number, err := b.inForceNumber(f)
+	out, err := b.list(ctx, f)
+	if err != nil {
+		// Answers may be left in it. The next caller gets a new one.
+		_ = b.hangUp()
+	}
+	return out, err
+}
+
+// list is dumped with a connection.
+func (b *Backend) list(ctx context.Context, f proxier.Family) ([]element, error) {
+	number, err := b.inForceNumber(ctx, f)
 	if err != nil || number == 0 {
 		return nil, err
 	}

@@ -13,6 +13,26 @@ import (
 	"github.com/nodekit-go/nodekit/proxier"
 )
 
+// A Plan that is broken off leaves what is in force to be changed as before.
+func TestKernelAPlanThatFailsHarmsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, netnstest.New(t), Config{Local: podNet()})
+	web := service("web", proxier.TCP, "10.96.0.10:80", far("10.244.2.15:8080"))
+	reset(t, b, web)
+	if err := b.conn.nl.SetDeadline(time.Unix(1, 0)); err != nil { // as when a context ends
+		t.Fatal(err)
+	}
+	if _, err := b.Plan(t.Context(), &proxier.State{}); err == nil {
+		t.Fatal("Plan = nil, want the deadline")
+	}
+	if err := b.Apply(t.Context(), proxier.Delta{Remove: []proxier.Key{web.Key}}); err != nil {
+		t.Errorf("afterwards, Apply = %v", err)
+	}
+	if changes, err := b.Plan(t.Context(), &proxier.State{}); err != nil || len(changes) > 0 {
+		t.Errorf("it would change %v, %v", changes, err)
+	}
+}
+
 func TestKernelPlanTellsWhatAResetWouldChange(t *testing.T) {
 	t.Parallel()
 	ns := netnstest.New(t)
