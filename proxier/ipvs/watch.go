@@ -163,6 +163,12 @@ func (b *Backend) checkDeviceLocked(ctx context.Context) (string, error) {
 	if !slices.Equal(now.nodePorts, b.state.at.nodePorts) {
 		return "the node has other addresses", nil
 	}
+	for k, claims := range b.state.ledger.claims {
+		a := k.at.Addr()
+		if !claims[0].front.nodePort && now.elsewhere[a] != b.state.at.elsewhere[a] {
+			return fmt.Sprintf("the node has %s at another device, or no more", a), nil
+		}
+	}
 	return "", nil
 }
 

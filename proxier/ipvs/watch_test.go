@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,6 +166,32 @@ func TestWatchNoticesWhatOthersChange(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An external address may come to a device of the node and leave it, as those of keepalived do.
+func TestWatchNoticesThatAnExternalAddressMoves(t *testing.T) {
+	k := noded(t)
+	b := k.backend(Config{NodePortPrimary: true})
+	vip := netip.MustParseAddr("192.0.2.7")
+	svc := portOf4("web", proxier.TCP, at(proxier.ExternalIP, "192.0.2.7", 80), to("10.244.1.21:8080"))
+	reset(t, b, svc)
+	node := k.device.state.elsewhere
+	for _, tt := range []struct {
+		elsewhere []netip.Addr
+		bound     bool
+	}{{append(slices.Clone(node), vip), false}, {node, true}} {
+		if why, err := b.check(t.Context()); why != "" || err != nil {
+			t.Errorf("check before = %q, %v, want nothing", why, err)
+		}
+		k.device.state.elsewhere = tt.elsewhere
+		if why, err := b.check(t.Context()); why == "" || err != nil {
+			t.Errorf("check with %v = %q, %v, want that it moved", tt.elsewhere, why, err)
+		}
+		reset(t, b, svc)
+		if got := has(k.device.state.bound, vip); got != tt.bound {
+			t.Errorf("with %v: bound %v, want %v", tt.elsewhere, got, tt.bound)
+		}
 	}
 }
 
