@@ -430,6 +430,33 @@ func TestMarksOutliveTheProcess(t *testing.T) {
 	}
 }
 
+// Until a virtual server with a mark is gone, it sends to endpoints of who had the mark.
+func TestMarkIsNotGivenAgainAtOnce(t *testing.T) {
+	lb := func(name, addr, endpoint string) *proxier.ServicePort {
+		return portOf4(name, proxier.TCP, at(proxier.ExternalIP, addr, 80), func(p *proxier.ServicePort) {
+			p.ExternalLocal, p.Cluster, p.Local = true, endpoints(endpoint), endpoints(endpoint)
+		})
+	}
+	old, fresh := lb("old", "192.0.2.1", "10.244.1.21:80(here)"), lb("fresh", "192.0.2.2", "10.244.1.22:80(here)")
+	for name, change := range map[string]func(k *fakeKernel, b *Backend) error{
+		"by Apply": func(_ *fakeKernel, b *Backend) error {
+			return b.Apply(t.Context(), proxier.Delta{Remove: []proxier.Key{old.Key}, Update: []*proxier.ServicePort{fresh}})
+		},
+		"by Reset":           func(_ *fakeKernel, b *Backend) error { return b.Reset(t.Context(), stateOf(fresh)) },
+		"by another process": func(k *fakeKernel, _ *Backend) error { return k.backend(Config{}).Reset(t.Context(), stateOf(fresh)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newFakeKernel(t)
+			b := k.backend(Config{})
+			reset(t, b, old)
+			if err := change(k, b); err != nil {
+				t.Fatal(err)
+			}
+			want(t, "virtual servers", k.lines(), []string{"TCP 192.0.2.2:80 rr 10.244.1.22:80=1", "mark 0x4e4b0002 IPv4 rr 10.244.1.22:80=1"})
+		})
+	}
+}
+
 // Where no mark is left, nobody is sent to endpoints of other nodes, and clients keep their address.
 func TestPolicyLocalWithoutAMarkKeepsTheSource(t *testing.T) {
 	k := noded(t)

@@ -146,6 +146,9 @@ func (c *Config) validate() error {
 	if bit := *c.MasqueradeBit; bit < 0 || bit > 31 {
 		return fmt.Errorf("config: MasqueradeBit %d is not in 0…31", bit)
 	}
+	if uint32(c.Marks)<<16 == 1<<*c.MasqueradeBit {
+		return fmt.Errorf("config: Marks %#x are what MasqueradeBit %d sets", c.Marks, *c.MasqueradeBit)
+	}
 	if err := checkScheduler(c.Scheduler); err != nil {
 		return fmt.Errorf("config: Scheduler: %w", err)
 	}

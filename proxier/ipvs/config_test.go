@@ -18,6 +18,8 @@ func TestNewNamesTheFieldThatIsNotValid(t *testing.T) {
 		{Config{Table: strings.Repeat("x", 256)}, "Table"},
 		{Config{Device: "much-too-long-a-name"}, "Device"},
 		{Config{MasqueradeBit: new(32)}, "MasqueradeBit"},
+		{Config{MasqueradeBit: new(17), Marks: 2}, "Marks"},
+		{Config{MasqueradeBit: new(17), Marks: 3}, ""},
 		{Config{Scheduler: "Round Robin"}, "Scheduler"},
 		{Config{Scheduler: "a_very_long_name_x"}, "Scheduler"},
 		{Config{Families: []proxier.Family{5}}, "Families"},
@@ -62,8 +64,22 @@ func TestMarksAreKeptAndReturned(t *testing.T) {
 			t.Errorf("get(%s) = %#x, %v, want %#x", tt.name, got, ok, tt.want)
 		}
 	}
+	m.reserve(0x4e4b0004)
+	m.reserve(0x4e4b0003) // of c
+	m.reserve(m.probe())
 	m.release(key("a"))
-	if got, _ := m.get(key("d")); got != 0x4e4b0002 {
-		t.Errorf("get after a release = %#x, want the mark that was returned", got)
+	if got, _ := m.get(key("d")); got != 0x4e4b0005 {
+		t.Errorf("get after a release = %#x, want a mark without a virtual server", got)
+	}
+	m.free()
+	if got, _ := m.get(key("e")); got != 0x4e4b0002 {
+		t.Errorf("get after free = %#x, want the mark that was returned", got)
+	}
+	for mark := m.high; mark <= m.probe(); mark++ {
+		m.taken[mark] = true
+	}
+	m.release(key("e"))
+	if got, ok := m.get(key("f")); !ok || got != 0x4e4b0002 {
+		t.Errorf("get where none else is left = %#x, %v, want the mark that was returned", got, ok)
 	}
 }

@@ -207,7 +207,11 @@ func (b *Backend) applyLocked(ctx context.Context, d proxier.Delta) error {
 			return err
 		}
 	}
-	return b.commitLocked(ctx, c)
+	if err := b.commitLocked(ctx, c); err != nil {
+		return err
+	}
+	b.state.marks.free()
+	return nil
 }
 
 // enterLocked puts a ServicePort into the ledger.

@@ -71,6 +71,7 @@ func (b *Backend) resetLocked(ctx context.Context, s *proxier.State) error {
 	if err := b.carryOutLocked(ctx, do); err != nil {
 		return err
 	}
+	b.state.marks.free()
 	if t := b.cfg.Timeouts; t != (Timeouts{}) {
 		return b.kernel.ipvs.setTimeouts(ctx, t.TCP, t.TCPFin, t.UDP)
 	}
@@ -170,6 +171,9 @@ func (b *Backend) begin(s *proxier.State, found survey) {
 				b.state.marks.wish(p.Key, found.registry[serverKey{family: p.Key.Family, proto: p.Key.Protocol, at: at}])
 			}
 		}
+	}
+	for _, s := range found.servers {
+		b.state.marks.reserve(s.key.mark)
 	}
 }
 
