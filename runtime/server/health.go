@@ -52,7 +52,9 @@ func validChecks(checks []Check) error {
 }
 
 func isNoNamePart(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.", r))
+	isLetter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	isDigit := '0' <= r && r <= '9'
+	return !isLetter && !isDigit && !strings.ContainsRune("-_.", r)
 }
 
 // serverChecks are those of any server, and of nothing but it: ping says that it answers, log
