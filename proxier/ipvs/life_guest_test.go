@@ -93,6 +93,25 @@ func TestInGuestEndpointsDrain(t *testing.T) {
 	}
 }
 
+// An endpoint that is ready again keeps the connections with which it drained.
+func TestInGuestEndpointComesBack(t *testing.T) {
+	inGuest(t)
+	s := newSite(t)
+	b := s.backend(t, Config{})
+	reset(t, b, service(proxier.TCP, proxier.Balance{}, 0))
+	watch(t, b)
+	c, err := s.connect(t, vip+":80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pods := range [][]int{{1}, {0, 1}, {1}, {0}} {
+		apply(t, b, service(proxier.TCP, proxier.Balance{}, pods...))
+		if err := c.works(); err != nil {
+			t.Fatalf("with the endpoints %v: %v", pods, err)
+		}
+	}
+}
+
 func TestInGuestDatagramsLeaveAGoneEndpoint(t *testing.T) {
 	inGuest(t)
 	s := newSite(t)
@@ -119,7 +138,7 @@ func TestInGuestDatagramsLeaveAGoneEndpoint(t *testing.T) {
 // listed is what the node has, for people.
 func (s *site) listed(t *testing.T) string {
 	t.Helper()
-	out, err := s.node.Run("sh", "-c", "ipvsadm -S -n; ipvsadm -l --timeout; ip -o addr; cat /proc/sys/net/ipv4/conf/all/arp_ignore")
+	out, err := s.node.Run("sh", "-c", "ipvsadm -S -n; ipvsadm -l --timeout; ip -o addr; sysctl net.ipv4.conf.all.arp_ignore net.ipv4.conf.all.arp_announce")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +179,7 @@ func TestInGuestStartsOverWhatIsThere(t *testing.T) {
 	out := s.listed(t)
 	for _, there := range []string{
 		"-a -t 10.96.0.10:80 -r 10.2.1.2:8080 -m -w 1", "-A -t 10.1.0.1:30080 -s rr", "-A -t 203.0.113.1:80", "10.96.0.10/32",
-		"tcp tcpfin udp): 700 120 77", "\n1",
+		"tcp tcpfin udp): 700 120 77", "arp_ignore = 1", "arp_announce = 2",
 	} {
 		if !strings.Contains(out, there) {
 			t.Errorf("after the start there is no %q in\n%s", there, out)

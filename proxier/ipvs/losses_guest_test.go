@@ -1,12 +1,15 @@
 package ipvs
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodekit-go/nodekit/internal/netnstest"
 	"github.com/nodekit-go/nodekit/proxier"
 )
 
@@ -20,10 +23,9 @@ func TestInGuestWhatOthersLose(t *testing.T) {
 		// with other that of the steps.
 		change func(t *testing.T, s *site, other bool) error
 	}{
-		{"an endpoint that an earlier process drained", drainedEarlier},
-		{"an address of two ports, one goes", sharedAddress},
+		{"an endpoint whose weight somebody else changed", changedWeight},
+		{"an endpoint of SCTP with an association", association},
 		{"an endpoint that gets a connection when it had none", connectionBetween},
-		{"an endpoint that comes back", comesBack},
 		{"an endpoint of UDP with an answer on its way", answerOnItsWay},
 		{"an endpoint that the hash of a client names", hashNames},
 	} {
@@ -51,35 +53,57 @@ func (s *site) ask(t *testing.T, to string) error {
 	return c.works()
 }
 
-// drainedEarlier: a process was killed while an endpoint drained, which is ready again when the
-// next one starts. Kube-proxy compares addresses alone, and finds nothing to do.
-func drainedEarlier(t *testing.T, s *site, other bool) error {
+// changedWeight: kube-proxy puts weights right when it starts, and looks at none afterwards.
+func changedWeight(t *testing.T, s *site, other bool) error {
 	t.Helper()
+	b := s.backend(t, Config{CheckInterval: 100 * time.Millisecond})
 	svc := service(proxier.TCP, proxier.Balance{}, 0)
-	reset(t, s.backend(t, Config{}), svc)
+	reset(t, b, svc)
 	s.script(t, "ipvsadm -e -t 10.96.0.10:80 -r "+podAddr(0)+" -m -w 0")
 	if !other {
-		reset(t, s.backend(t, Config{}), svc)
+		select {
+		case <-watch(t, b):
+		case <-time.After(patience):
+			t.Fatal("nobody notices the weight")
+		}
+		reset(t, b, svc)
 	}
 	return s.ask(t, vip+":80")
 }
 
-// sharedAddress: kube-proxy takes the address of a port that goes from its device, and the next
-// sync puts it back for the other port.
-func sharedAddress(t *testing.T, s *site, other bool) error {
+// association: kube-proxy deletes endpoints of SCTP at once, as it does those of UDP.
+func association(t *testing.T, s *site, other bool) error {
 	t.Helper()
+	if !netnstest.HasSCTP() {
+		t.Skip("the kernel has no SCTP")
+	}
 	b := s.backend(t, Config{})
-	gone := portOf4("gone", proxier.TCP, at(proxier.ClusterIP, vip, 81), to(podAddr(1)))
-	reset(t, b, service(proxier.TCP, proxier.Balance{}, 0), gone)
-	if err := s.ask(t, vip+":81"); err != nil {
+	reset(t, b, service(proxier.SCTP, proxier.Balance{}, 0))
+	watch(t, b)
+	c, err := s.connectBy(t, proxier.SCTP, vip+":80")
+	if err != nil {
 		t.Fatal(err)
 	}
+	apply(t, b, service(proxier.SCTP, proxier.Balance{}, 1))
 	if other {
-		s.script(t, "ipvsadm -D -t 10.96.0.10:81", "ip addr del 10.96.0.10/32 dev "+DefaultDevice)
-	} else if err := b.Apply(t.Context(), proxier.Delta{Remove: []proxier.Key{gone.Key}}); err != nil {
-		t.Fatal(err)
+		s.script(t, "ipvsadm -d --sctp-service 10.96.0.10:80 -r "+podAddr(0))
+		s.forgets(t)
 	}
-	return s.ask(t, vip+":80")
+	return c.answers(waits(other))
+}
+
+// meddling is an IPVS that something happens to before the weight of a real server changes.
+type meddling struct {
+	virtualServers
+	before func()
+}
+
+func (m *meddling) do(ctx context.Context, ops []op) ([]error, error) {
+	if before := m.before; before != nil && slices.ContainsFunc(ops, func(o op) bool { return o.kind == setTarget }) {
+		m.before = nil
+		before()
+	}
+	return m.virtualServers.do(ctx, ops)
 }
 
 // connectionBetween: kube-proxy counts the connections of an endpoint and deletes it when there
@@ -88,38 +112,36 @@ func connectionBetween(t *testing.T, s *site, other bool) error {
 	t.Helper()
 	b := s.backend(t, Config{})
 	reset(t, b, service(proxier.TCP, proxier.Balance{}, 0))
-	watch(t, b)
-	c, err := s.connect(t, vip+":80")
-	if err != nil {
-		t.Fatal(err)
+	var c *talk
+	connect := func() {
+		var err error
+		if c, err = s.connect(t, vip+":80"); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if other {
-		s.script(t, "ipvsadm -a -t 10.96.0.10:80 -r "+podAddr(1)+" -m -w 1", "ipvsadm -d -t 10.96.0.10:80 -r "+podAddr(0))
-		s.forgets(t)
-	} else {
-		apply(t, b, service(proxier.TCP, proxier.Balance{}, 1))
-		eventually(t, "Watch has looked", func() bool { return s.drains(t, b) })
-	}
-	return c.answers(waits(other))
-}
-
-// comesBack: kube-proxy deletes an endpoint that drains and adds it anew when it is ready again.
-func comesBack(t *testing.T, s *site, other bool) error {
-	t.Helper()
-	b := s.backend(t, Config{})
-	reset(t, b, service(proxier.TCP, proxier.Balance{}, 0))
-	c, err := s.connect(t, vip+":80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	apply(t, b, service(proxier.TCP, proxier.Balance{}, 1))
-	if other {
+		s.script(t, "ipvsadm -a -t 10.96.0.10:80 -r "+podAddr(1)+" -m -w 1")
+		// It is looked at here, and has no connection.
+		for c == nil || c.with != podAddr(0) {
+			connect()
+		}
 		s.script(t, "ipvsadm -d -t 10.96.0.10:80 -r "+podAddr(0))
 		s.forgets(t)
-		s.script(t, "ipvsadm -a -t 10.96.0.10:80 -r "+podAddr(0)+" -m -w 1")
-	} else {
-		apply(t, b, service(proxier.TCP, proxier.Balance{}, 0, 1))
+		return c.answers(waits(other))
 	}
+	// A Reset looks at all real servers before it changes one.
+	_ = b.Close()
+	open := b.open
+	b.open = func() (*kernel, error) {
+		k, err := open()
+		if err == nil {
+			k.ipvs = &meddling{k.ipvs, connect}
+		}
+		return k, err
+	}
+	reset(t, b, service(proxier.TCP, proxier.Balance{}, 1))
+	watch(t, b)
+	eventually(t, "Watch has looked", func() bool { return s.drains(t, b) })
 	return c.answers(waits(other))
 }
 
