@@ -74,7 +74,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case o.cleanup:
 		return proxy.Cleanup(ctx, cfg)
 	case o.initOnly:
-		return proxy.PrepareHost(cfg)
+		return proxy.PrepareHost(ctx, cfg)
 	case o.dryRun:
 		return proxy.Plan(ctx, cfg, stdout)
 	case o.explain != "":
@@ -85,12 +85,12 @@ func run(args []string, stdout, stderr io.Writer) error {
 
 // proxyUntil runs until a signal or an error ends it.
 func proxyUntil(ctx context.Context, cfg proxy.Config) error {
+	// The host may have been prepared by --init-only, and less privilege be left.
+	cfg.PrepareHost = true
 	p, err := proxy.New(cfg)
 	if err != nil {
 		return err
 	}
-	// The host may have been prepared by --init-only, and less privilege be left.
-	p.HostPrepared(proxy.PrepareHost(cfg))
 	cfg.Log.Info("kube-proxy", "version", program.Version(), "pid", os.Getpid())
 	return p.Run(ctx)
 }

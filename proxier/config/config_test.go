@@ -160,6 +160,7 @@ nftables:
 				"line 5: healthzBindAddress: ", "line 6: bindAddress: ", "line 9: logging.format: ",
 			},
 		},
+		{name: "prefix of an interface, iptables", in: head + "mode: iptables\ndetectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: fifteen-letters}\n", want: []string{"line 5: detectLocal.interfaceNamePrefix: "}},
 		{name: "prefix of an interface", in: head + "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: much-too-long-a-name}\n", want: []string{"line 4: detectLocal.interfaceNamePrefix: "}},
 		{
 			name: "values of mode ipvs", in: head + `mode: ipvs

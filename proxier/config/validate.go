@@ -138,16 +138,22 @@ func (v *validator) detectLocal(cfg *Config) {
 	switch cfg.DetectLocalMode {
 	case ClusterCIDR, NodeCIDR:
 	case BridgeInterface:
-		v.interfaceName("detectLocal.bridgeInterface", cfg.DetectLocal.BridgeInterface)
+		v.interfaceName("detectLocal.bridgeInterface", cfg.DetectLocal.BridgeInterface, longestInterface)
 	case InterfaceNamePrefix:
-		v.interfaceName("detectLocal.interfaceNamePrefix", cfg.DetectLocal.InterfaceNamePrefix)
+		longest := longestInterface
+		if cfg.Mode == IPTables {
+			longest-- // for the sign that makes it a prefix
+		}
+		v.interfaceName("detectLocal.interfaceNamePrefix", cfg.DetectLocal.InterfaceNamePrefix, longest)
 	default:
 		v.fail("detectLocalMode", "%q is not ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix", cfg.DetectLocalMode)
 	}
 }
 
-func (v *validator) interfaceName(field, name string) {
-	const longest = 15 // IFNAMSIZ of linux/if.h without the final zero
+// longestInterface is IFNAMSIZ of linux/if.h without the final zero.
+const longestInterface = 15
+
+func (v *validator) interfaceName(field, name string, longest int) {
 	if name == "" || len(name) > longest {
 		v.fail(field, "%q must have 1 to %d bytes with this detectLocalMode", name, longest)
 	}

@@ -114,7 +114,7 @@ func nftablesView(cfg Config) (view, error) {
 }
 
 func iptablesView(cfg Config) (view, error) {
-	b, err := newIPTables(cfg, nil)
+	b, err := newIPTables(cfg, hooks{}, nil)
 	return view{
 		plan: func(ctx context.Context, s *proxier.State) ([]string, error) { return b.Plan(ctx, s) },
 		rules: func(n proxier.Network, p *proxier.ServicePort) (string, []string) {
@@ -176,6 +176,9 @@ func Explain(ctx context.Context, cfg Config, at string, out io.Writer) error {
 		return err
 	}
 	q.NodePortAddrs = nodePortsAt(cfg, local, s.Network)
+	if modeOf(cfg.Proxy) == config.IPTables {
+		q = unguarded(cfg, q, s.Network)
+	}
 	e := proxier.Explain(s, q)
 	if modeOf(cfg.Proxy) == config.IPVS {
 		e = guarded(e, s, q, local)

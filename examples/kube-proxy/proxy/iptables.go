@@ -10,7 +10,7 @@ import (
 )
 
 // newIPTables returns the Backend of mode iptables, as the file asks for it.
-func newIPTables(cfg Config, observe func(iptables.Restore)) (*iptables.Backend, error) {
+func newIPTables(cfg Config, h hooks, observe func(iptables.Restore)) (*iptables.Backend, error) {
 	primary, prefixes := nodePortAddresses(cfg)
 	return iptables.New(iptables.Config{
 		Families:           families(),
@@ -21,6 +21,7 @@ func newIPTables(cfg Config, observe func(iptables.Restore)) (*iptables.Backend,
 		NodePortPrimary:    primary,
 		LocalhostNodePorts: *cfg.Proxy.IPTables.LocalhostNodePorts,
 		CheckInterval:      cfg.Proxy.IPTables.SyncPeriod.Duration,
+		Degraded:           h.degraded,
 		Observe:            observe,
 		Log:                cfg.Log,
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -35,18 +36,33 @@ func (l *leftovers) Reset(*proxier.State) { l.once.Do(func() { close(l.ready) })
 // Applied implements proxier.Follower.
 func (l *leftovers) Applied(proxier.Delta) {}
 
-// Run removes leftovers once and returns nil when ctx ends.
+// Pauses between attempts to remove what does not go.
+const (
+	minLeftoverRetry = 5 * time.Second
+	maxLeftoverRetry = 10 * time.Minute
+)
+
+// Run removes leftovers, once it succeeds, and returns nil when ctx ends.
 func (l *leftovers) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-l.ready:
 	}
-	if err := l.remove(ctx); ctx.Err() == nil {
+	for wait := minLeftoverRetry; ; wait = min(2*wait, maxLeftoverRetry) {
+		err := l.remove(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
 		l.problem(err)
+		if err == nil {
+			<-ctx.Done()
+			return nil
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
 	}
-	<-ctx.Done()
-	return nil
 }
 
 // removeLeftovers removes the tables of kube-proxy's nftables mode, the chains of its

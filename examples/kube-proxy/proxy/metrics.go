@@ -30,7 +30,6 @@ type metrics struct {
 	lastSynced, lastQueued, noLocal      *prometheus.GaugeVec
 	failures, cleanupFailures            *prometheus.CounterVec
 	endpointChanges, serviceChanges      prometheus.Counter
-	endpointsPending, servicesPending    prometheus.Gauge
 	healthz, livez, conntrackDeleted     *prometheus.CounterVec
 	problems                             *prometheus.GaugeVec
 	conntrackDuration                    *prometheus.HistogramVec
@@ -81,8 +80,6 @@ func newMetrics(families []proxier.Family) *metrics {
 	m.conntrackDuration = histogram("conntrack_reconciler_sync_duration_seconds", "How long a search for stale flows took.", syncBuckets())
 	m.endpointChanges = counter("sync_proxy_rules_endpoint_changes_total", "Events of EndpointSlices.").WithLabelValues()
 	m.serviceChanges = counter("sync_proxy_rules_service_changes_total", "Events of Services.").WithLabelValues()
-	m.endpointsPending = gauge("sync_proxy_rules_endpoint_changes_pending", "Events of EndpointSlices since the last round.").WithLabelValues()
-	m.servicesPending = gauge("sync_proxy_rules_service_changes_pending", "Events of Services since the last round.").WithLabelValues()
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.without = &noLocalEndpoints{gauge: m.noLocal, of: map[proxier.Key][2]bool{}}
 	for _, f := range families {
@@ -122,10 +119,19 @@ func (m *metrics) observe(r proxier.Round) {
 			m.programming.WithLabelValues(name).Observe(now.Sub(at).Seconds())
 		}
 	}
-	if r.Err == nil {
-		m.endpointsPending.Set(0)
-		m.servicesPending.Set(0)
+}
+
+// follow adds the metrics of what waits to be in force, as status tells it.
+func (m *metrics) follow(status func() proxier.Status) {
+	waiting := func(name, help string, of func(proxier.Changes) int) {
+		register(m, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, func() float64 {
+			return float64(of(status().Pending))
+		}))
 	}
+	waiting("sync_proxy_rules_endpoint_changes_pending", "Changes of EndpointSlices that are not in force.",
+		func(c proxier.Changes) int { return c.EndpointSlices })
+	waiting("sync_proxy_rules_service_changes_pending", "Changes of Services that are not in force.",
+		func(c proxier.Changes) int { return c.Services })
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
@@ -162,15 +168,9 @@ type counted struct {
 	m *metrics
 }
 
-func (c counted) service() {
-	c.m.serviceChanges.Inc()
-	c.m.servicesPending.Inc()
-}
+func (c counted) service() { c.m.serviceChanges.Inc() }
 
-func (c counted) slice() {
-	c.m.endpointChanges.Inc()
-	c.m.endpointsPending.Inc()
-}
+func (c counted) slice() { c.m.endpointChanges.Inc() }
 
 // SetService implements source.Sink.
 func (c counted) SetService(svc *corev1.Service) {

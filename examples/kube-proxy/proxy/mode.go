@@ -51,7 +51,7 @@ func (w *wiring) newMode() (mode, error) {
 		b, err := newNFTables(w.cfg, w.hooks())
 		return mode{b, b, func(ctx context.Context) error { return removeLeftovers(ctx, "", exclude) }}, err
 	case config.IPTables:
-		b, err := newIPTables(w.cfg, w.metrics.iptables(func() iptablesCounters { return w.counters }))
+		b, err := newIPTables(w.cfg, w.hooks(), w.metrics.iptables(func() iptablesCounters { return w.counters }))
 		if err == nil {
 			w.counters = b
 		}

@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/config"
@@ -14,7 +16,7 @@ import (
 
 // hooks are who hears of what a Backend cannot do for now; nil is nobody.
 type hooks struct {
-	unswept, deaf func(error)
+	unswept, deaf, degraded func(error)
 }
 
 // newNFTables returns the Backend of mode nftables, as the file asks for it.
@@ -34,9 +36,14 @@ func newNFTables(cfg Config, h hooks) (*nftables.Backend, error) {
 	})
 }
 
-// families are those that the kernel has.
-func families() []proxier.Family {
-	if _, err := os.Stat("/proc/net/if_inet6"); errors.Is(err, fs.ErrNotExist) {
+// families are those that the kernel has and that are not switched off.
+func families() []proxier.Family { return familiesOf("/proc") }
+
+func familiesOf(proc string) []proxier.Family {
+	_, err := os.Stat(filepath.Join(proc, "net/if_inet6"))
+	// What cannot be read does not switch it off.
+	off, _ := os.ReadFile(filepath.Join(proc, "sys/net/ipv6/conf/all/disable_ipv6"))
+	if errors.Is(err, fs.ErrNotExist) || strings.TrimSpace(string(off)) == "1" {
 		return []proxier.Family{proxier.IPv4}
 	}
 	return []proxier.Family{proxier.IPv4, proxier.IPv6}

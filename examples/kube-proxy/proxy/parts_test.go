@@ -97,6 +97,7 @@ func gathered(t *testing.T, m *metrics, name string) map[string]float64 {
 
 func TestMetrics(t *testing.T) {
 	m := newMetrics([]proxier.Family{proxier.IPv4})
+	m.follow(func() proxier.Status { return proxier.Status{Pending: proxier.Changes{Services: 2, EndpointSlices: 3}} })
 	m.observe(proxier.Round{Reset: true, Took: time.Second})
 	m.observe(proxier.Round{Took: time.Millisecond, Triggers: []time.Time{time.Now()}})
 	m.observe(proxier.Round{Err: errors.New("no")})
@@ -121,7 +122,8 @@ func TestMetrics(t *testing.T) {
 		"kubeproxy_conntrack_reconciler_deleted_entries_total":       {"ip_family=IPv4": 3},
 		"kubeproxy_sync_proxy_rules_no_local_endpoints_total":        {"ip_family=IPv4,traffic_policy=internal": 1, "ip_family=IPv4,traffic_policy=external": 0},
 		"kubeproxy_sync_proxy_rules_endpoint_changes_total":          {"": 0},
-		"kubeproxy_sync_proxy_rules_service_changes_pending":         {"": 0},
+		"kubeproxy_sync_proxy_rules_service_changes_pending":         {"": 2},
+		"kubeproxy_sync_proxy_rules_endpoint_changes_pending":        {"": 3},
 		"kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total": {"ip_family=IPv4": 1},
 	} {
 		if diff := cmp.Diff(want, gathered(t, m, name)); diff != "" {

@@ -13,14 +13,18 @@ import (
 // events have the reasons beside them.
 const (
 	aboutHost   = "kernel-parameters"
+	aboutRules  = "rules"
 	aboutDrift  = "drift-detection"
 	aboutConfig = "configuration-file"
 	aboutOthers = "other-proxies"
 )
 
+// abouts returns all of them.
+func abouts() []string { return []string{aboutHost, aboutRules, aboutDrift, aboutConfig, aboutOthers} }
+
 func reasonOf(about string) string {
 	return map[string]string{
-		aboutHost: "FailedToPrepareHost", aboutDrift: "FailedToWatchRules",
+		aboutHost: "FailedToPrepareHost", aboutRules: "FailedToProgramAll", aboutDrift: "FailedToWatchRules",
 		aboutConfig: "InvalidConfiguration", aboutOthers: "FailedToRemoveLeftovers",
 	}[about]
 }
@@ -38,7 +42,7 @@ type problems struct {
 }
 
 func newProblems(m *metrics, e *events, log *slog.Logger) *problems {
-	for _, about := range []string{aboutHost, aboutDrift, aboutConfig, aboutOthers} {
+	for _, about := range abouts() {
 		m.problems.WithLabelValues(about).Set(0)
 	}
 	return &problems{gauge: m.problems, events: e, log: log, now: map[string]string{}}

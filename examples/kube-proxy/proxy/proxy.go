@@ -56,6 +56,10 @@ type Config struct {
 	// Health makes the part that shows the status. Nil means an HTTP server at
 	// healthzBindAddress.
 	Health func(status func() proxier.Status) (Runner, error)
+	// PrepareHost has Run do at its start what the function of this name does, and again
+	// while that fails. Services work without it; what could not be done shows in the
+	// Node's events, in the metrics and in /healthz.
+	PrepareHost bool
 	// Log gets what all parts do. Nil discards it.
 	Log *slog.Logger
 }
@@ -90,9 +94,11 @@ type Proxy struct {
 	closer   io.Closer
 	events   *events
 	problems *problems
+	host     *host // nil without PrepareHost
 }
 
-// New wires a Proxy. It starts nothing and does not touch the kernel.
+// New wires a Proxy. It starts nothing and does not change the kernel; for mode ipvs it
+// looks whether the kernel has that.
 func New(cfg Config) (*Proxy, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -110,18 +116,17 @@ func New(cfg Config) (*Proxy, error) {
 	for _, problem := range cfg.Proxy.Problems {
 		cfg.Log.Warn("configuration has no effect", "line", problem.Line, "field", problem.Field, "reason", problem.Reason)
 	}
-	return &Proxy{proxier: w.proxier, parts: w.parts, closer: w.closer, events: w.events, problems: w.problems}, nil
+	return &Proxy{proxier: w.proxier, parts: w.parts, closer: w.closer, events: w.events, problems: w.problems, host: w.host}, nil
 }
-
-// HostPrepared takes what PrepareHost returned: what could not be done shows in the
-// Node's events, in the metrics and in /healthz. The Proxy works without it.
-func (p *Proxy) HostPrepared(err error) { p.problems.set(aboutHost, err) }
 
 // Run proxies until ctx ends, and then returns nil: what is in force stays, so that
 // Services work while nobody runs. If one part fails, the others end and Run
 // returns its error.
 func (p *Proxy) Run(ctx context.Context) error {
 	p.events.onNode(corev1.EventTypeNormal, "Starting", "")
+	if p.host != nil {
+		p.host.try() // rules depend on some of it
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, part := range p.parts {
 		g.Go(func() error { return part.Run(ctx) })

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nodekit-go/nodekit/proxier"
+	"github.com/nodekit-go/nodekit/proxier/config"
 	"github.com/nodekit-go/nodekit/proxier/conntrack"
 	"github.com/nodekit-go/nodekit/proxier/healthcheck"
 	"github.com/nodekit-go/nodekit/proxier/source"
@@ -35,6 +36,7 @@ type wiring struct {
 	proxier *proxier.Proxier
 	parts   []Runner
 	closer  io.Closer
+	host    *host // nil without Config.PrepareHost
 	// counters is nil but in mode iptables.
 	counters iptablesCounters
 }
@@ -96,8 +98,9 @@ func (w *wiring) backend() error {
 // hooks are who hears of what the Backend cannot do for now.
 func (w *wiring) hooks() hooks {
 	return hooks{
-		unswept: w.metrics.unswept,
-		deaf:    func(err error) { w.problems.set(aboutDrift, err) },
+		unswept:  w.metrics.unswept,
+		deaf:     func(err error) { w.problems.set(aboutDrift, err) },
+		degraded: func(err error) { w.problems.set(aboutRules, err) },
 	}
 }
 
@@ -105,7 +108,7 @@ func (w *wiring) hooks() hooks {
 func (w *wiring) followers() error {
 	primary, prefixes := nodePortAddresses(w.cfg)
 	ports, err := healthcheck.NewNodePorts(healthcheck.NodePortsConfig{
-		Healthy: w.healthy, Primary: primary, Addresses: prefixes, Log: w.cfg.Log,
+		Healthy: w.healthy, Families: w.families, Primary: primary, Addresses: prefixes, Log: w.cfg.Log,
 		Failed: func(s healthcheck.Service, _ uint16, err error) {
 			w.events.onService(s.Namespace, s.Name, "FailedToStartServiceHealthcheck", "Listen", err.Error())
 		},
@@ -115,6 +118,19 @@ func (w *wiring) followers() error {
 	}
 	w.listen = append(w.listen, ports, w.metrics.without)
 	w.parts = append(w.parts, ports)
+	if w.cfg.PrepareHost {
+		w.host = &host{
+			prepare: func() (bool, error) { return prepareHost(w.cfg) },
+			problem: func(err error) { w.problems.set(aboutHost, err) },
+			reset: func() {
+				if modeOf(w.cfg.Proxy) == config.IPTables { // its rules depend on conntrack.tcpBeLiberal
+					w.proxier.RequestReset()
+				}
+			},
+			ready: make(chan struct{}),
+		}
+		w.listen, w.parts = append(w.listen, w.host), append(w.parts, w.host)
+	}
 	return nil
 }
 
@@ -127,10 +143,8 @@ func (w *wiring) healthy() bool {
 
 // loop makes the proxier.
 func (w *wiring) loop() error {
-	network := proxier.Network{}
-	if w.client == nil {
-		network.NodeAddrs = primaryAddrs(w.cfg.Proxy.BindAddress)
-	}
+	// With an API server, until the Node says more, which may be never.
+	network := proxier.Network{NodeAddrs: primaryAddrs(w.cfg.Proxy.BindAddress)}
 	var err error
 	w.proxier, err = proxier.New(w.cfg.Backend, proxier.Config{
 		Node:        proxier.Node{Name: w.cfg.NodeName},
@@ -140,11 +154,15 @@ func (w *wiring) loop() error {
 		Observe:     w.metrics.observe,
 		Log:         w.cfg.Log,
 	})
+	if err != nil {
+		return err
+	}
+	w.metrics.follow(w.proxier.Status)
 	w.node = &node{
 		target: w.proxier, bindAddress: w.cfg.Proxy.BindAddress, podCIDRs: needsNode(w.cfg.Proxy),
-		eligible: w.client == nil,
+		eligible: w.client == nil, network: network,
 	}
-	return err
+	return nil
 }
 
 func (w *wiring) sources() error {
