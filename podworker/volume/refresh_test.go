@@ -104,6 +104,7 @@ func TestRefreshAt(t *testing.T) {
 		run(t, m)
 		setUp(t, m, pod("1", claim("data")))
 		<-time.After(24 * time.Hour)
+		synctest.Wait()
 		var got []time.Duration
 		for _, at := range p.times {
 			got = append(got, at.Sub(begin))
@@ -128,6 +129,7 @@ func TestRefreshAtOfThePast(t *testing.T) {
 		run(t, m)
 		setUp(t, m, pod("1", claim("data")))
 		<-time.After(10*time.Second + 250*time.Millisecond)
+		synctest.Wait()
 		if got, want := len(p.times), 21; got != want {
 			t.Errorf("it was set up %d times in ten seconds, want %d", got, want)
 		}
