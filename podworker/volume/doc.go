@@ -23,7 +23,8 @@
 // Each volume has a goroutine of its own while something is done to it. One that hangs, or
 // does not unmount, holds up no other one, and its pod only. Containers write into volumes, and
 // may turn any part of a path into a link while it is looked at: paths are opened beneath the
-// volume (openat2(2)), and nothing is removed through a mount.
+// volume (openat2(2)), and nothing is removed through a mount. Nor does it matter how deep
+// they make their directories.
 //
 // # What it is not for
 //

@@ -4,13 +4,11 @@ package volume
 
 import (
 	"context"
-	"errors"
-	"io"
-	"io/fs"
+	"fmt"
 	"os"
-	"path/filepath"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Ownership says whose a volume is to be: that of the group that a pod names as its
@@ -37,101 +35,111 @@ const (
 // comes last, so that one that is as it is to be says that all in it are. No link is
 // followed out of the directory, and a file that goes meanwhile is no error.
 func (Mounter) SetGroup(ctx context.Context, dir string, o Ownership) error {
-	root, err := os.OpenRoot(dir)
+	base, err := openBase(dir)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Stat(".")
-	if err != nil {
-		return err
+	defer base.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(base.Fd()), &st); err != nil {
+		return &os.PathError{Op: "fstat", Path: dir, Err: err}
 	}
-	if o.OnRootMismatch && o.fits(info) {
+	if o.OnRootMismatch && o.fits(&st) {
 		return nil
 	}
-	w := groupWalk{root: root, want: o, report: time.Now().Add(firstProgress)}
-	return w.dir(ctx, ".", info)
+	g := giver{want: o, report: time.Now().Add(firstProgress)}
+	return g.all(ctx, base)
 }
 
+// modeBits are the bits of a mode that say who may do what, and how files are made and run.
+const modeBits = unix.S_ISUID | unix.S_ISGID | unix.S_ISVTX | 0o777
+
+func isDirectory(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
+
 // modeOf returns the mode of a file after it was given to the group.
-func (o *Ownership) modeOf(info fs.FileInfo) fs.FileMode {
+func (o *Ownership) modeOf(st *unix.Stat_t) uint32 {
 	const (
 		readers = 0o440
 		writers = 0o660
 		enter   = 0o110
 	)
-	mode := info.Mode() | writers
+	mode := st.Mode & modeBits
 	if o.ReadOnly {
-		mode = info.Mode() | readers
+		mode |= readers
+	} else {
+		mode |= writers
 	}
-	if info.IsDir() {
-		mode |= enter | fs.ModeSetgid
+	if isDirectory(st) {
+		mode |= enter | unix.S_ISGID
 	}
-	return mode & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+	return mode
 }
 
 // fits reports whether a directory is as it is to be.
-func (o *Ownership) fits(info fs.FileInfo) bool {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int64(st.Gid) == o.Group && o.modeOf(info)&^info.Mode() == 0
+func (o *Ownership) fits(st *unix.Stat_t) bool {
+	return int64(st.Gid) == o.Group && o.modeOf(st) == st.Mode&modeBits
 }
 
-// groupWalk is one call of SetGroup.
-type groupWalk struct {
-	root   *os.Root
+// giver is one call of SetGroup. What it gives away it holds open: what else comes by that
+// name meanwhile is not touched.
+type giver struct {
 	want   Ownership
 	done   int
 	report time.Time
 }
 
-// dir does what is in a directory, then the directory.
-func (w *groupWalk) dir(ctx context.Context, name string, info fs.FileInfo) error {
-	f, err := w.root.Open(name)
-	if err != nil {
-		return unlessMissing(err)
-	}
-	defer f.Close()
-	for {
-		const batch = 1024
-		entries, err := f.ReadDir(batch)
-		for _, e := range entries {
-			if err := w.entry(ctx, filepath.Join(name, e.Name())); err != nil {
-				return err
-			}
+// all gives a directory and all in it to the group.
+func (g *giver) all(ctx context.Context, dir *os.File) error {
+	w := walk{op: "give to the group", leave: g.directory, visit: func(in int, name string) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return none, err
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return w.give(name, info)
-		case err != nil:
-			return err
-		}
-	}
+		return g.file(in, name)
+	}}
+	return w.run(dir, ".")
 }
 
-func (w *groupWalk) entry(ctx context.Context, name string) error {
-	if err := ctx.Err(); err != nil {
+// file gives a file in an open directory to the group, or opens it if it is a directory: its
+// turn comes after all in it.
+func (g *giver) file(dir int, name string) (int, error) {
+	fd, err := again(func() (int, error) {
+		return unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	if err != nil {
+		return none, unlessGone(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	switch err := unix.Fstat(fd, &st); {
+	case err != nil:
+		return none, err
+	case !isDirectory(&st):
+		return none, g.give(fd, &st)
+	}
+	sub, err := openIn(fd, ".", 0)
+	return sub, unlessGone(err)
+}
+
+// directory gives a directory to the group.
+func (g *giver) directory(_, dir int, _ string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir, &st); err != nil {
 		return err
 	}
-	info, err := w.root.Lstat(name)
-	if err != nil {
-		return unlessMissing(err)
-	}
-	if info.IsDir() {
-		return w.dir(ctx, name, info)
-	}
-	return w.give(name, info)
+	return g.give(dir, &st)
 }
 
-// give gives one file to the group. What a link leads to has its own mode.
-func (w *groupWalk) give(name string, info fs.FileInfo) error {
-	err := w.root.Lchown(name, -1, int(w.want.Group))
-	if err == nil && info.Mode()&fs.ModeSymlink == 0 {
-		err = w.root.Chmod(name, w.want.modeOf(info))
+// give gives an open file to the group. What a link leads to has its own mode.
+func (g *giver) give(fd int, st *unix.Stat_t) error {
+	err := unix.Fchownat(fd, "", -1, int(g.want.Group), unix.AT_EMPTY_PATH)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		// fchmod(2) takes no descriptor of a path.
+		err = unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), g.want.modeOf(st))
 	}
-	w.done++
-	if now := time.Now(); w.want.Progress != nil && now.After(w.report) {
-		w.want.Progress(w.done)
-		w.report = now.Add(nextProgress)
+	g.done++
+	if now := time.Now(); g.want.Progress != nil && now.After(g.report) {
+		g.want.Progress(g.done)
+		g.report = now.Add(nextProgress)
 	}
-	return unlessMissing(err)
+	return err
 }

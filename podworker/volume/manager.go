@@ -121,7 +121,7 @@ func (m *Manager) Changed(o Object) {
 	m.mu.Lock()
 	for _, r := range m.pods {
 		for _, v := range r.volumes {
-			if v.shows(o) {
+			if v.shows(r.pod.Namespace, o) {
 				v.touch()
 			}
 		}

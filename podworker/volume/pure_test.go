@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestReferences(t *testing.T) {
@@ -44,20 +45,21 @@ func TestReferences(t *testing.T) {
 // TestShows: which volumes are set up again when an object changes.
 func TestShows(t *testing.T) {
 	name := "ca"
-	bundle := func(name *string) *state {
-		return &state{volume: &corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+	bundle := func(name *string) *corev1.Volume {
+		return &corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 			{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: name}},
-		}}}}}
+		}}}}
 	}
-	secret := &state{volume: &corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "key"}}}}
+	secret := &corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "key"}}}
 	tests := []struct {
 		name    string
-		s       *state
+		v       *corev1.Volume
 		changed Object
 		want    bool
 	}{
 		{"the secret", secret, Object{Secrets, "shop", "key"}, true},
 		{"another secret", secret, Object{Secrets, "shop", "other"}, false},
+		{"a secret of that name elsewhere", secret, Object{Secrets, "bank", "key"}, false},
 		{"a config map of that name", secret, Object{ConfigMaps, "shop", "key"}, false},
 		{"the bundle", bundle(&name), Object{TrustBundles, "", "ca"}, true},
 		{"another bundle", bundle(&name), Object{TrustBundles, "", "other"}, false},
@@ -65,8 +67,11 @@ func TestShows(t *testing.T) {
 		{"a bundle that may be selected", bundle(nil), Object{TrustBundles, "", "other"}, true},
 	}
 	for _, tt := range tests {
-		if got := tt.s.shows(tt.changed); got != tt.want {
-			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		s := &state{volume: tt.v, changed: make(chan struct{})}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
+		m := Manager{wake: make(chan struct{}, 1), pods: map[types.UID]*record{"1": {pod: pod, volumes: map[string]*state{"v": s}}}}
+		if m.Changed(tt.changed); s.touched != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, s.touched, tt.want)
 		}
 	}
 }
@@ -93,23 +98,19 @@ func TestProgressOfAGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	base, err := openBase(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
-	info, err := root.Stat(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer base.Close()
 	var told []int
 	own := Ownership{Group: int64(os.Getgid()), Progress: func(files int) { told = append(told, files) }}
-	w := groupWalk{root: root, want: own, report: time.Now().Add(-time.Second)}
-	if err := w.dir(t.Context(), ".", info); err != nil {
+	g := giver{want: own, report: time.Now().Add(-time.Second)}
+	if err := g.all(t.Context(), base); err != nil {
 		t.Fatal(err)
 	}
-	if next := time.Until(w.report); !slices.Equal(told, []int{1}) || w.done != 4 || next > time.Minute {
-		t.Errorf("told %v of %d files, next in %s, want once of 4 and then within a minute", told, w.done, next)
+	if next := time.Until(g.report); !slices.Equal(told, []int{1}) || g.done != 4 || next > time.Minute {
+		t.Errorf("told %v of %d files, next in %s, want once of 4 and then within a minute", told, g.done, next)
 	}
 }
 

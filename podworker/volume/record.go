@@ -58,9 +58,9 @@ func (s *state) touch() {
 	s.changed = make(chan struct{})
 }
 
-// shows reports whether a volume shows an object.
-func (s *state) shows(o Object) bool {
-	return slices.ContainsFunc(references(o.Namespace, s.volume), func(r Object) bool {
+// shows reports whether a volume of a pod in a namespace shows an object.
+func (s *state) shows(namespace string, o Object) bool {
+	return slices.ContainsFunc(references(namespace, s.volume), func(r Object) bool {
 		return r == o || o.Kind == TrustBundles && r.Kind == o.Kind && (r.Name == "" || o.Name == "")
 	})
 }

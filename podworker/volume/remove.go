@@ -4,8 +4,6 @@ package volume
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,85 +15,56 @@ import (
 // the manager's.
 var errMounted = errors.New("a file system is mounted there")
 
-// removeTree removes name and all below it from a directory. It follows no link and enters
-// no mount: the kernel refuses both (openat2(2), RESOLVE_NO_XDEV).
+// removeTree removes name and all below it from a directory, however deep. It follows no link
+// and enters no mount: the kernel refuses both (openat2(2), RESOLVE_NO_XDEV).
 func removeTree(dir, name string) error {
-	parent, err := openBase(dir)
+	base, err := openBase(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer parent.Close()
-	return removeIn(parent, name)
+	defer base.Close()
+	w := walk{op: "remove", visit: unlinkIn, leave: rmdirIn, removes: true}
+	return w.run(base, name)
 }
 
-// removeIn is removeTree in an open directory.
-func removeIn(parent *os.File, name string) error {
-	path := filepath.Join(parent.Name(), name)
-	err := unix.Unlinkat(int(parent.Fd()), name, 0)
+// unlinkIn removes a file from an open directory, or opens it if it is a directory itself.
+func unlinkIn(dir int, name string) (int, error) {
+	err := unix.Unlinkat(dir, name, 0)
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
-		return nil
+		return none, nil
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("remove %s: %w", path, errMounted)
+		return none, errMounted
 	case !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM):
-		return &os.PathError{Op: "remove", Path: path, Err: err}
+		return none, err
 	}
-	if err := removeContent(parent, name); err != nil {
-		return err
-	}
-	err = unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR)
+	fd, openErr := openHere(dir, name)
 	switch {
-	case err == nil, errors.Is(err, unix.ENOENT):
+	case openErr == nil:
+		return fd, nil
+	case errors.Is(openErr, unix.ENOENT):
+		return none, nil
+	case errors.Is(openErr, unix.EXDEV):
+		return none, errMounted
+	case unlessGone(openErr) == nil:
+		return none, err // it is no directory, and not to be removed
+	}
+	return none, openErr
+}
+
+// rmdirIn removes a directory that is empty now from an open one.
+func rmdirIn(parent, _ int, name string) error {
+	err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+	switch {
+	case errors.Is(err, unix.ENOENT):
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("remove %s: %w", path, errMounted)
+		return errMounted
 	}
-	return &os.PathError{Op: "remove", Path: path, Err: err}
-}
-
-// removeContent removes all that is in a directory.
-func removeContent(parent *os.File, name string) error {
-	dir, err := openHere(parent, name)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	for {
-		const batch = 1024
-		entries, err := dir.Readdirnames(batch)
-		for _, e := range entries {
-			if err := removeIn(dir, e); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
-}
-
-// openHere opens a directory that is in an open one, not through a link and on the same
-// mount.
-func openHere(parent *os.File, name string) (*os.File, error) {
-	how := unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
-	}
-	path := filepath.Join(parent.Name(), name)
-	fd, err := unix.Openat2(int(parent.Fd()), name, &how)
-	switch {
-	case err == nil:
-		return os.NewFile(uintptr(fd), path), nil
-	case errors.Is(err, unix.EXDEV):
-		return nil, fmt.Errorf("remove %s: %w", path, errMounted)
-	}
-	return nil, &os.PathError{Op: "openat2", Path: path, Err: err}
+	return err
 }
 
 // removePlaces removes a tree of directories and empty files, which things were bound to.

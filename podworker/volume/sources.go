@@ -40,8 +40,8 @@ type Provider interface {
 	// Supports reports whether a volume is of this provider.
 	Supports(v *corev1.Volume) bool
 	// SetUp makes a volume ready for containers. It is called again after it has failed,
-	// after the death of the process or of the machine, when the pod has changed and at
-	// Mounted.RefreshAt; then it does what is still missing. It may block: there is
+	// after the death of the process or of the machine, and at Mounted.RefreshAt, not because
+	// the pod has changed; then it does what is still missing. It may block: there is
 	// one call at a time for each volume of a pod, and a call holds up nothing else. Its
 	// context ends when nobody waits any more, or when the pod goes.
 	SetUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (Mounted, error)

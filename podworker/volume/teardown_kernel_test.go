@@ -264,6 +264,13 @@ func TestKernelUsage(t *testing.T) {
 	must(t, os.Mkdir(paths["cache"]+"/mounted", 0o755))
 	must(t, unix.Mount("tmpfs", paths["cache"]+"/mounted", "tmpfs", 0, ""))
 	write(t, paths["cache"]+"/mounted/data", strings.Repeat("x", 4<<20))
+	// Of the same file system, so that devices tell nothing.
+	elsewhere := t.TempDir()
+	write(t, elsewhere+"/data", strings.Repeat("x", 4<<20))
+	must(t, os.Mkdir(paths["cache"]+"/bound", 0o755))
+	must(t, unix.Mount(elsewhere, paths["cache"]+"/bound", "", unix.MS_BIND, ""))
+	write(t, paths["cache"]+"/file", "")
+	must(t, unix.Mount(elsewhere+"/data", paths["cache"]+"/file", "", unix.MS_BIND, ""))
 	write(t, paths["ram"]+"/data", strings.Repeat("x", 2<<20))
 	got := map[string]volume.Usage{}
 	list, err := m.Usage(t.Context(), "1")

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,7 +20,8 @@ type Usage struct {
 	// EmptyDir: it is an emptyDir, whose sizeLimit is to be enforced; else it holds files
 	// that show objects.
 	EmptyDir bool
-	// Memory: it is in memory, not on disk.
+	// Memory: it is a file system of its own in memory, not on the disk of the node. A
+	// directory on a node that has all in memory is not.
 	Memory bool
 	// Bytes and Inodes are what it takes up; a file with several names counts once.
 	Bytes, Inodes int64
@@ -38,8 +37,8 @@ type Space struct {
 }
 
 // Usage returns what the volumes of a pod that a Manager keeps take up, from what is on
-// disk. What is mounted inside of one does not count, and a file that goes meanwhile may or
-// may not. Volumes that could not be measured are left out and named in the error beside the
+// disk. What is mounted inside of one does not count, and a file that goes or is moved
+// meanwhile may or may not. Volumes that could not be measured are left out and named in the error beside the
 // others.
 func (m *Manager) Usage(ctx context.Context, uid types.UID) ([]Usage, error) {
 	if !isElement(uid) {
@@ -59,6 +58,8 @@ func (m *Manager) Usage(ctx context.Context, uid types.UID) ([]Usage, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
+		case errors.Is(err, fs.ErrNotExist): // torn down meanwhile
+			continue
 		case err != nil:
 			errs = append(errs, fmt.Errorf("measure volume %s: %w", v.name, err))
 			continue
@@ -69,33 +70,37 @@ func (m *Manager) Usage(ctx context.Context, uid types.UID) ([]Usage, error) {
 	return out, errors.Join(errs...)
 }
 
-// usage measures one directory.
+// usage measures one directory. One that is in memory because all of the node's directory is
+// has no limit of its own there, and counts as any other.
 func usage(ctx context.Context, dir string) (Usage, error) {
 	var fsType unix.Statfs_t
 	if err := unix.Statfs(dir, &fsType); err != nil {
 		return Usage{}, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	memory := fsType.Type == unix.TMPFS_MAGIC || fsType.Type == unix.HUGETLBFS_MAGIC
-	if mounted, err := isMountPoint(dir); err == nil && mounted && fsType.Type == unix.TMPFS_MAGIC {
+	mounted, err := isMountPoint(dir)
+	if err != nil {
+		return Usage{}, err
+	}
+	if mounted && fsType.Type == unix.TMPFS_MAGIC {
 		used := int64(fsType.Blocks-fsType.Bfree) * fsType.Bsize                                                          //nolint:gosec // no file system is that large
 		return Usage{Memory: true, Bytes: used, Inodes: int64(fsType.Files - fsType.Ffree), Space: spaceOf(&fsType)}, nil //nolint:gosec // nor has it that many files
 	}
-	root, err := os.OpenRoot(dir)
+	base, err := openBase(dir)
 	if err != nil {
 		return Usage{}, err
 	}
-	defer func() { _ = root.Close() }()
-	c := count{root: root, seen: map[uint64]bool{}}
-	info, err := root.Stat(".")
-	if err != nil {
+	defer base.Close()
+	c := count{links: map[fileID]bool{}}
+	w := walk{op: "measure", visit: func(in int, name string) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return none, err
+		}
+		return c.file(in, name)
+	}}
+	if err := w.run(base, "."); err != nil {
 		return Usage{}, err
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		c.device = st.Dev
-	}
-	if err := c.entry(ctx, "."); err != nil {
-		return Usage{}, err
-	}
+	memory := mounted && fsType.Type == unix.HUGETLBFS_MAGIC
 	return Usage{Memory: memory, Bytes: c.bytes, Inodes: c.inodes, Space: spaceOf(&fsType)}, nil
 }
 
@@ -110,60 +115,41 @@ func spaceOf(st *unix.Statfs_t) Space {
 
 // count adds up what is in a tree.
 type count struct {
-	root          *os.Root
-	device        uint64
-	seen          map[uint64]bool // files with several names
+	links         map[fileID]bool // files with several names
 	bytes, inodes int64
 }
 
-// blockSize is the unit of st_blocks, inode(7).
+// blockSize is the unit of stx_blocks, statx(2).
 const blockSize = 512
 
-func (c *count) entry(ctx context.Context, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	info, err := c.root.Lstat(name)
+// file counts a file in an open directory, and opens it if it is a directory. Something may
+// be in its place each time that it is looked for: then what is there is left out, and the
+// rest of the volume counts all the same.
+func (c *count) file(dir int, name string) (int, error) {
+	var st unix.Statx_t
+	err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS, &st)
 	if err != nil {
-		return unlessMissing(err)
+		return none, unlessGone(err)
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || st.Dev != c.device {
-		return nil
+	if name != "." && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return none, nil
 	}
-	if st.Nlink > 1 && !info.IsDir() {
-		if c.seen[st.Ino] {
-			return nil
+	isDir := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if st.Nlink > 1 && !isDir {
+		id := fileID{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
+		if c.links[id] {
+			return none, nil
 		}
-		c.seen[st.Ino] = true
+		c.links[id] = true
 	}
-	c.bytes += st.Blocks * blockSize
+	c.bytes += int64(st.Blocks) * blockSize //nolint:gosec // no file is that large
 	c.inodes++
-	if !info.IsDir() {
-		return nil
+	if !isDir {
+		return none, nil
 	}
-	return c.dir(ctx, name)
-}
-
-func (c *count) dir(ctx context.Context, name string) error {
-	f, err := c.root.Open(name)
-	if err != nil {
-		return unlessMissing(err)
+	fd, err := openHere(dir, name)
+	if err != nil && !errors.Is(err, unix.EXDEV) {
+		return none, unlessGone(err)
 	}
-	defer f.Close()
-	for {
-		const batch = 1024
-		entries, err := f.ReadDir(batch)
-		for _, e := range entries {
-			if err := c.entry(ctx, filepath.Join(name, e.Name())); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+	return fd, nil
 }
