@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/podworker/volume"
 )
@@ -79,8 +80,10 @@ type Provider struct {
 	nodes  *publisher
 	// wake tells Run that a volume may be unused.
 	wake chan struct{}
-	// unread are volumes of pods whose records could not be read, since New.
-	unread []published
+	// unread are volumes of pods whose records could not be read, since New, and unreadPods
+	// are pods of which it is not known what volumes they have.
+	unread     []published
+	unreadPods []types.UID
 }
 
 var _ volume.Provider = (*Provider)(nil)
@@ -102,7 +105,8 @@ type host interface {
 }
 
 // New returns a Provider that knows what an agent before it left on the disk, which it
-// reads. A record there that cannot be read is logged, and what it is about left alone.
+// reads. A record or a directory there that cannot be read is logged, and what it is about left
+// alone; so are files that are nobody's.
 func New(cfg Config) (*Provider, error) { return newWith(cfg, localHost{}) }
 
 // newWith is New with the host handed in.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -158,10 +159,19 @@ func (p *Provider) mountDevice(b *bound, device string, options []string) (strin
 	return place, nil
 }
 
-// ownLocal gives a local volume to the group of the pod, before the pod sees it.
+// ownLocal gives a local volume to the group of the pod, before the pod sees it. While other
+// pods have it mounted it stays as it is: it would be taken away from them.
 func (p *Provider) ownLocal(ctx context.Context, b *bound, dir string) error {
 	security := b.pod.Spec.SecurityContext
 	if security == nil || security.FSGroup == nil || b.readOnly() {
+		return nil
+	}
+	shared, err := p.localShared(b.pod.UID, b.pv.Name)
+	if err != nil {
+		return fmt.Errorf("look which pods have local volume %s: %w", b.pv.Name, err)
+	}
+	if shared {
+		p.tellGroup(b, dir)
 		return nil
 	}
 	policy := security.FSGroupChangePolicy
@@ -172,10 +182,23 @@ func (p *Provider) ownLocal(ctx context.Context, b *bound, dir string) error {
 	return nil
 }
 
+// tellGroup logs that a volume is not of the group that a pod wants, if it is so.
+func (p *Provider) tellGroup(b *bound, dir string) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return // binding it says so
+	}
+	want := *b.pod.Spec.SecurityContext.FSGroup
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && int64(st.Gid) != want {
+		p.log.Warn("local volume stays of another group than the pod wants: other pods have it mounted",
+			"pod", b.pod.Namespace+"/"+b.pod.Name, "uid", string(b.pod.UID), "volume", b.pv.Name, "group", st.Gid, "want", want)
+	}
+}
+
 // tearDownLocals undoes the local volumes of a pod, by what is on disk. What is in them is
 // nobody's to remove.
 func (p *Provider) tearDownLocals(ctx context.Context, uid types.UID) error {
-	specs, err := names(p.paths.locals(uid))
+	specs, err := folders(p.paths.locals(uid))
 	if err != nil {
 		return err
 	}
@@ -201,34 +224,61 @@ func (p *Provider) tearDownLocal(ctx context.Context, uid types.UID, spec string
 	if err := p.host.unmount(ctx, target); err != nil {
 		return fmt.Errorf("local volume %s: %w", spec, err)
 	}
-	others, err := p.otherLocals(uid, spec)
-	if err == nil && !others {
-		place := p.paths.localDevice(spec)
-		if err = p.host.unmount(ctx, place); err == nil {
-			err = remove(place)
-		}
-	}
-	if err != nil {
+	if err := p.releaseDevice(ctx, uid, spec); err != nil {
 		return fmt.Errorf("local volume %s: %w", spec, err)
 	}
 	return remove(target)
 }
 
-// otherLocals reports whether another pod has a local volume, or may have it.
-func (p *Provider) otherLocals(uid types.UID, spec string) (bool, error) {
-	pods, err := names(p.paths.pods())
+// releaseDevice unmounts the device of a local volume that has one, unless another pod has
+// the volume.
+func (p *Provider) releaseDevice(ctx context.Context, uid types.UID, spec string) error {
+	place := p.paths.localDevice(spec)
+	if _, err := os.Lstat(place); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if others, err := p.otherLocals(uid, spec); err != nil || len(others) > 0 {
+		return err
+	}
+	if err := p.host.unmount(ctx, place); err != nil {
+		return err
+	}
+	return remove(place)
+}
+
+// localShared reports whether a local volume is mounted for another pod. What a pod was to
+// have before the agent or the machine died is not.
+func (p *Provider) localShared(uid types.UID, spec string) (bool, error) {
+	others, err := p.otherLocals(uid, spec)
 	if err != nil {
 		return false, err
 	}
-	for _, pod := range pods {
-		if pod == string(uid) {
-			continue
-		}
-		if _, err := os.Lstat(p.paths.local(types.UID(pod), spec)); !errors.Is(err, fs.ErrNotExist) {
-			return err == nil, err
+	for _, other := range others {
+		if on, err := p.host.mounted(p.paths.local(other, spec)); err != nil || on {
+			return on, err
 		}
 	}
 	return false, nil
+}
+
+// otherLocals returns the other pods that have a local volume, or are about to.
+func (p *Provider) otherLocals(uid types.UID, spec string) ([]types.UID, error) {
+	pods, err := folders(p.paths.pods())
+	if err != nil {
+		return nil, err
+	}
+	var out []types.UID
+	for _, pod := range pods {
+		_, err := os.Lstat(p.paths.local(types.UID(pod), spec))
+		switch {
+		case pod == string(uid), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		case err != nil:
+			return nil, err
+		default:
+			out = append(out, types.UID(pod))
+		}
+	}
+	return out, nil
 }
 
 // turns has those who work on one and the same thing work one after the other.

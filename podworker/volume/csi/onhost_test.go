@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodekit-go/nodekit/podworker/volume"
 )
@@ -103,6 +105,44 @@ func TestLocalDevice(t *testing.T) {
 				t.Errorf("left on disk: %s", left)
 			}
 		})
+	}
+}
+
+// TestLocalVolumeStaysWithItsGroup: it is given to the group of a pod only when no other pod
+// has it mounted, whatever an agent before left behind.
+func TestLocalVolumeStaysWithItsGroup(t *testing.T) {
+	w := newWorld(t)
+	dir := filepath.Join(w.root, "disk")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	w.startProvider(Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	w.onHost("db", localAt(dir))
+	of := func(uid types.UID, group int64) *corev1.Pod {
+		pod := podOf(uid, "db")
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
+		return pod
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int64
+	}{
+		{"the first pod", func() { w.setUp(of("1", 70001)) }, 70001},
+		{"another pod", func() { w.setUp(of("2", 70002)) }, 70001},
+		{"the first pod goes", func() { w.tearDown("1"); w.setUp(of("3", 70003)) }, 70001},
+		{"nobody is left", func() { w.tearDown("2"); w.tearDown("3"); w.setUp(of("4", 70004)) }, 70004},
+		{"after a reboot", func() { w.table.Clear(); w.setUp(of("5", 70005)) }, 70005},
+	} {
+		step.do()
+		if got := w.host.owned[dir].group; got != step.want {
+			t.Errorf("%s: the volume is of group %d, want %d", step.name, got, step.want)
+		}
+	}
+	w.stop()
+	if got := strings.Count(log.String(), "local volume stays of another group"); got != 2 || !strings.Contains(log.String(), "want=70002") {
+		t.Errorf("logged:\n%s\nwant that two pods are not given it", log.String())
 	}
 }
 

@@ -15,51 +15,54 @@ import (
 // Whether something is mounted there does not matter: after a reboot nothing is, and
 // drivers are told to undo it all the same.
 func (p *Provider) restore() error {
-	pods, err := names(p.paths.pods())
+	pods, err := folders(p.paths.pods())
 	if err != nil {
 		return err
 	}
 	for _, pod := range pods {
-		all, err := p.ofPod(types.UID(pod))
-		if err != nil {
-			return err
-		}
-		for _, v := range all {
-			p.restorePublished(v)
+		if err := p.restorePod(types.UID(pod)); err != nil {
+			p.log.Warn("volumes of a pod not known, nothing is unstaged before they are", "uid", pod, "err", err)
+			p.unreadPods = append(p.unreadPods, types.UID(pod))
 		}
 	}
-	return p.restoreStaged()
+	p.restoreStaged()
+	return nil
+}
+
+// restorePod reads which volumes a pod has.
+func (p *Provider) restorePod(uid types.UID) error {
+	all, err := p.ofPod(uid)
+	for _, v := range all {
+		p.restorePublished(v)
+	}
+	return err
 }
 
 // restoreStaged reads which volumes are staged.
-func (p *Provider) restoreStaged() error {
-	drivers, err := names(p.paths.plugin())
-	if err != nil {
-		return err
-	}
-	for _, d := range drivers {
+func (p *Provider) restoreStaged() {
+	for _, d := range p.stagedIn(p.paths.plugin()) {
 		if d == blockDir {
 			continue
 		}
-		staged, err := names(filepath.Join(p.paths.plugin(), d))
-		if err != nil {
-			p.log.Warn("directory of a driver not read, what is staged there is left alone", "driver", d, "err", err)
-			continue
-		}
-		for _, s := range staged {
-			p.restoreStaging(filepath.Join(p.paths.plugin(), d, s), published{})
+		dir := filepath.Join(p.paths.plugin(), d)
+		for _, s := range p.stagedIn(dir) {
+			p.restoreStaging(filepath.Join(dir, s), published{})
 		}
 	}
-	blocks, err := names(filepath.Join(p.paths.plugin(), blockDir))
-	if err != nil {
-		return err
-	}
-	for _, spec := range blocks {
+	for _, spec := range p.stagedIn(filepath.Join(p.paths.plugin(), blockDir)) {
 		if spec != "staging" && spec != "publish" {
 			p.restoreStaging(p.paths.blockData(spec), published{spec: spec, block: true})
 		}
 	}
-	return nil
+}
+
+// stagedIn lists a directory of what is staged; nothing if it cannot be read.
+func (p *Provider) stagedIn(dir string) []string {
+	out, err := folders(dir)
+	if err != nil {
+		p.log.Warn("directory not read, what is staged there is left alone", "dir", dir, "err", err)
+	}
+	return out
 }
 
 // restorePublished notes what the record of a volume of a pod says.
@@ -105,6 +108,13 @@ func (p *Provider) readable(v published) error {
 // what they are: any staged volume may be theirs. It is called by one goroutine.
 func (p *Provider) unreadable() error {
 	var errs []error
+	p.unreadPods = slices.DeleteFunc(p.unreadPods, func(uid types.UID) bool {
+		err := p.restorePod(uid)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("volumes of pod %s are not known: %w", uid, err))
+		}
+		return err == nil
+	})
 	p.unread = slices.DeleteFunc(p.unread, func(v published) bool {
 		if r, err := readRecord(p.recordDir(v)); err == nil {
 			p.volumes.found(r, v.uid, v.block, v.spec)

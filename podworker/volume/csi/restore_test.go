@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -172,6 +174,85 @@ func TestUnreadableRecord(t *testing.T) {
 			w.nothingLeft()
 		})
 	}
+}
+
+// TestStrayFiles: files where directories are to be are nobody's and hold up nothing.
+func TestStrayFiles(t *testing.T) {
+	w := newWorld(t, stages)
+	w.claim("db", nil)
+	dir := filepath.Join(w.root, "disk")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.onHost("disk", localAt(dir))
+	w.setUp(podOf("1", "db"))
+	w.setUp(podOf("2", "disk"))
+	if err := os.MkdirAll(w.p.paths.localDevice("pv-disk"), 0o750); err != nil { // as for a device
+		t.Fatal(err)
+	}
+	stray := []string{
+		filepath.Join(w.p.paths.pods(), ".nfs0001"),
+		filepath.Join(w.p.paths.plugin(), "stray"),
+		filepath.Join(w.p.paths.plugin(), csitest.DefaultName, "stray"),
+		filepath.Join(w.p.paths.plugin(), blockDir),
+	}
+	for _, path := range stray {
+		write(t, path, "x")
+	}
+	w.restart()
+	w.tearDown("1")
+	w.tearDown("2")
+	w.nothingLeft()
+	if _, err := os.Lstat(w.p.paths.localDevice("pv-disk")); !os.IsNotExist(err) {
+		t.Errorf("the place of the device is left: %v", err)
+	}
+	for _, path := range stray {
+		if got := readFile(t, path); got != "x" {
+			t.Errorf("%s has %q", path, got)
+		}
+	}
+}
+
+// TestStrayFileAmongVolumes: it keeps the directory of its pod, and nothing else.
+func TestStrayFileAmongVolumes(t *testing.T) {
+	w := newWorld(t, stages)
+	w.claim("db", nil)
+	w.setUp(podOf("1", "db"))
+	write(t, filepath.Join(w.p.paths.volumes("1"), "stray"), "x")
+	w.restart()
+	if err := w.p.TearDown(t.Context(), "1"); !errors.Is(err, unix.ENOTEMPTY) {
+		t.Errorf("TearDown is %v", err)
+	}
+	w.nothingLeft()
+}
+
+// TestUnreadablePod: as long as it is not known what volumes a pod has, none is unstaged; all
+// else goes on.
+func TestUnreadablePod(t *testing.T) {
+	w := newWorld(t, stages)
+	w.claim("db", nil)
+	w.setUp(podOf("1", "db"))
+	volumes := filepath.Join(w.p.paths.pods(), "2", "volumes")
+	if err := os.Mkdir(filepath.Dir(volumes), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	write(t, volumes, "it cannot be read as a directory")
+	w.restart()
+	w.stop() // what Run would do is done here
+	w.tearDown("1")
+	if err := w.unstageUnused(); err == nil || !strings.Contains(err.Error(), "volumes of pod 2 are not known") {
+		t.Errorf("unstaging is %v", err)
+	}
+	if slices.Contains(w.driver.Ops(), "NodeUnstageVolume") {
+		t.Errorf("calls were %v", w.driver.Ops())
+	}
+	if err := os.Remove(volumes); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.unstageUnused(); err != nil {
+		t.Errorf("unstaging with all volumes known: %v", err)
+	}
+	w.nothingLeft()
 }
 
 func write(t *testing.T, path, content string) {

@@ -61,7 +61,7 @@ func (p *Provider) tearDownDriven(ctx context.Context, uid types.UID) error {
 
 // ofPod returns what there is of a pod.
 func (p *Provider) ofPod(uid types.UID) ([]published, error) {
-	mounts, err := names(p.paths.volumes(uid))
+	mounts, err := folders(p.paths.volumes(uid))
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +81,22 @@ func (p *Provider) ofPod(uid types.UID) ([]published, error) {
 
 // names lists a directory; one that does not exist is empty.
 func names(dir string) ([]string, error) {
+	return listed(dir, func(fs.DirEntry) bool { return true })
+}
+
+// folders lists the directories in a directory. A file that lies there is nobody's.
+func folders(dir string) ([]string, error) { return listed(dir, fs.DirEntry.IsDir) }
+
+func listed(dir string, which func(e fs.DirEntry) bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
 	out := make([]string, 0, len(entries))
 	for _, e := range entries {
-		out = append(out, e.Name())
+		if which(e) {
+			out = append(out, e.Name())
+		}
 	}
 	return out, nil
 }
