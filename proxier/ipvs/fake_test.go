@@ -44,7 +44,7 @@ func newFakeKernel(tb testing.TB) *fakeKernel {
 		tb: tb, virtual: map[serverKey]*fakeServer{},
 		schedulers: []string{"rr", "wrr", "lc", "wlc", "sh", "dh", "sed", "nq", "mh", "lblc", "lblcr", "fo", "ovf"},
 	}
-	k.rules.elements = map[element]bool{}
+	k.rules.elements, k.rules.number = map[element]bool{}, 1
 	return k
 }
 
@@ -117,7 +117,7 @@ func (k *fakeKernel) targets(_ context.Context, key serverKey) ([]foundTarget, e
 	}
 	v := k.virtual[key]
 	if v == nil {
-		return nil, unix.ESRCH
+		return nil, nil // as the kernel does, for a list
 	}
 	var out []foundTarget
 	for _, t := range v.targets {
@@ -276,6 +276,7 @@ type fakeRules struct {
 	programs []program
 	number   uint32
 	changed  int // by apply
+	listed   int // calls of list
 	fail     error
 }
 
@@ -320,6 +321,7 @@ func (r *fakeRules) apply(_ context.Context, gone, come []element) error {
 }
 
 func (r *fakeRules) list(_ context.Context, o object) ([]element, error) {
+	r.listed++
 	var out []element
 	for e := range r.elements {
 		if e.in == o {

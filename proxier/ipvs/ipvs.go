@@ -251,9 +251,7 @@ func (b *Backend) commitLocked(ctx context.Context, c *changes) error {
 	if err := b.kernel.rules.apply(ctx, gone, come); err != nil {
 		return err
 	}
-	if len(gone)+len(come)+len(do.disown) > 0 {
-		s.seen = 0
-	}
+	before := s.seen
 	for _, k := range c.keys() {
 		switch want := c.servers[k]; {
 		case want != nil:
@@ -264,7 +262,11 @@ func (b *Backend) commitLocked(ctx context.Context, c *changes) error {
 			do.last = append(do.last, s.fleet.plan(k, nil)...)
 		}
 	}
-	return b.carryOutLocked(ctx, do)
+	if err := b.carryOutLocked(ctx, do); err != nil {
+		return err
+	}
+	b.followLocked(ctx, before, transactions(slices.Concat(gone, come), do.disown))
+	return nil
 }
 
 // splitOwned takes the elements of owned out of others.

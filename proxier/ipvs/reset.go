@@ -54,6 +54,7 @@ func (b *Backend) resetLocked(ctx context.Context, s *proxier.State) error {
 	_, elements := c.elements(b.state.ledger)
 	surplus := b.surplus(c, found)
 	all := slices.SortedFunc(slices.Values(slices.Concat(elements, surplus)), element.compare)
+	before, _ := b.kernel.rules.generation(ctx) // the next check asks for everything where it is not told
 	if err := b.kernel.rules.reset(ctx, b.state.programs, all); err != nil {
 		return err
 	}
@@ -72,6 +73,7 @@ func (b *Backend) resetLocked(ctx context.Context, s *proxier.State) error {
 		return err
 	}
 	b.state.marks.free()
+	b.followLocked(ctx, before, 1+transactions(surplus))
 	if t := b.cfg.Timeouts; t != (Timeouts{}) {
 		return b.kernel.ipvs.setTimeouts(ctx, t.TCP, t.TCPFin, t.UDP)
 	}

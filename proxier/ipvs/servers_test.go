@@ -85,6 +85,9 @@ func holdToTable(t *testing.T, v virtualServers) {
 	if answers, err := v.do(ctx, []op{{kind: deleteServer, server: mark}, {kind: deleteServer, server: udp6}, {kind: deleteServer, server: tcp}}); err != nil || errors.Join(answers...) != nil {
 		t.Errorf("delete all: %v, %v", answers, err)
 	}
+	if found, err := v.targets(ctx, mark); err != nil || len(found) > 0 {
+		t.Errorf("real servers of none: %v, %v, want an empty list", found, err)
+	}
 	wantListed(t, v, []string{})
 }
 

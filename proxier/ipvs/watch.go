@@ -98,10 +98,8 @@ func (b *Backend) drain(ctx context.Context) (left bool, err error) {
 	now := time.Now()
 	var ops []op
 	for _, k := range b.state.fleet.draining() {
+		// Of a virtual server that is gone the list is empty: the next look at all of them tells.
 		found, err := b.kernel.ipvs.targets(ctx, k)
-		if isGone(err) {
-			continue // the next look at all of them tells
-		}
 		if err != nil {
 			return true, b.brokenLocked(err)
 		}
@@ -127,9 +125,36 @@ func (b *Backend) brokenLocked(err error) error {
 	return err
 }
 
+// atOnceLooked is how many virtual servers are looked at before others may use the Backend.
+const atOnceLooked = 100
+
 // check returns in what the kernel differs from what the Backend made, nothing if it does
-// not.
+// not. Between its looks others may use the Backend: each look is at what is in force then.
 func (b *Backend) check(ctx context.Context) (why string, err error) {
+	var keys []serverKey
+	looks := []func(context.Context) (string, error){
+		b.checkDeviceLocked,
+		func(ctx context.Context) (string, error) {
+			keys = b.state.fleet.keys()
+			return b.checkServersLocked(ctx, keys)
+		},
+	}
+	for _, look := range looks {
+		if why, err = b.look(ctx, look); why != "" || err != nil {
+			return why, err
+		}
+	}
+	for some := range slices.Chunk(keys, atOnceLooked) {
+		why, err = b.look(ctx, func(ctx context.Context) (string, error) { return b.checkTargetsLocked(ctx, some) })
+		if why != "" || err != nil {
+			return why, err
+		}
+	}
+	return b.checkTables(ctx)
+}
+
+// look makes one look at the kernel if something is in force.
+func (b *Backend) look(ctx context.Context, f func(context.Context) (string, error)) (why string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lost {
@@ -138,15 +163,10 @@ func (b *Backend) check(ctx context.Context) (why string, err error) {
 	if !b.inForce {
 		return "", nil
 	}
-	for _, look := range []func(context.Context) (string, error){b.checkDeviceLocked, b.checkServersLocked, b.checkTablesLocked} {
-		if why, err = look(ctx); err != nil {
-			return "", b.brokenLocked(err)
-		}
-		if why != "" {
-			return why, nil
-		}
+	if why, err = f(ctx); err != nil {
+		return "", b.brokenLocked(err)
 	}
-	return "", nil
+	return why, nil
 }
 
 func (b *Backend) checkDeviceLocked(ctx context.Context) (string, error) {
@@ -172,7 +192,8 @@ func (b *Backend) checkDeviceLocked(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-func (b *Backend) checkServersLocked(ctx context.Context) (string, error) {
+// checkServersLocked looks at the settings of virtual servers.
+func (b *Backend) checkServersLocked(ctx context.Context, keys []serverKey) (string, error) {
 	found, err := b.kernel.ipvs.servers(ctx)
 	if err != nil {
 		return "", err
@@ -181,10 +202,20 @@ func (b *Backend) checkServersLocked(ctx context.Context) (string, error) {
 	for _, s := range found {
 		have[s.key] = s.settings
 	}
-	for _, k := range b.state.fleet.keys() {
-		mine := b.state.fleet[k]
-		if now, there := have[k]; !there || now != mine.settings {
+	for _, k := range keys {
+		if now, there := have[k]; !there || now != b.state.fleet[k].settings {
 			return fmt.Sprintf("the virtual server %s was changed", k), nil
+		}
+	}
+	return "", nil
+}
+
+// checkTargetsLocked looks at the real servers of those of virtual servers that are still there.
+func (b *Backend) checkTargetsLocked(ctx context.Context, keys []serverKey) (string, error) {
+	for _, k := range keys {
+		mine := b.state.fleet[k]
+		if mine == nil {
+			continue
 		}
 		targets, err := b.kernel.ipvs.targets(ctx, k)
 		if err != nil {
@@ -207,32 +238,81 @@ func (h *held) matches(found []foundTarget) bool {
 	return len(found) == len(h.targets)
 }
 
-// checkTablesLocked lists the tables only if nf_tables has changed since they were last in
-// order.
-func (b *Backend) checkTablesLocked(ctx context.Context) (string, error) {
-	now, err := b.kernel.rules.generation(ctx)
-	if err != nil || now == b.state.seen {
-		return "", err
-	}
-	if ok, err := b.kernel.rules.intact(ctx, b.state.programs); err != nil || !ok {
-		return "rules of table " + b.cfg.Table + " were changed", err
-	}
-	have := make(map[element]bool, len(b.state.ledger.counts))
-	for o := range objectCount {
-		elements, err := b.kernel.rules.list(ctx, o)
-		if err != nil {
+// checkTables lists the tables only if nf_tables has changed since they were last in order.
+func (b *Backend) checkTables(ctx context.Context) (string, error) {
+	var now uint32
+	same := true
+	why, err := b.look(ctx, func(ctx context.Context) (string, error) {
+		var err error
+		if now, err = b.kernel.rules.generation(ctx); err != nil || now == b.state.seen {
 			return "", err
 		}
-		for _, e := range elements {
-			have[e] = true
-			if b.state.ledger.counts[e] == 0 {
-				return fmt.Sprintf("table %s has %s", b.cfg.Table, e), nil
-			}
+		same = false
+		if ok, err := b.kernel.rules.intact(ctx, b.state.programs); err != nil || !ok {
+			return "rules of table " + b.cfg.Table + " were changed", err
+		}
+		return "", nil
+	})
+	if why != "" || err != nil || same {
+		return why, err
+	}
+	for o := range objectCount {
+		why, err = b.look(ctx, func(ctx context.Context) (string, error) { return b.checkElementsLocked(ctx, o) })
+		if why != "" || err != nil {
+			return why, err
 		}
 	}
-	if len(have) != len(b.state.ledger.counts) {
-		return "elements of table " + b.cfg.Table + " are missing", nil
-	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// What others changed meanwhile, and what the Backend did, has a later number.
 	b.state.seen = now
 	return "", nil
+}
+
+// checkElementsLocked looks at the elements of an object.
+func (b *Backend) checkElementsLocked(ctx context.Context, o object) (string, error) {
+	elements, err := b.kernel.rules.list(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	have := make(map[element]bool, len(elements))
+	for _, e := range elements {
+		have[e] = true
+		if b.state.ledger.counts[e] == 0 {
+			return fmt.Sprintf("table %s has %s", b.cfg.Table, e), nil
+		}
+	}
+	for e := range b.state.ledger.counts {
+		if e.in == o && !have[e] {
+			return fmt.Sprintf("table %s lacks %s", b.cfg.Table, e), nil
+		}
+	}
+	return "", nil
+}
+
+// followLocked takes the generation of nf_tables over that transactions of the Backend have made
+// of one at which the tables were in order: if nobody else made any, they still are, and need
+// not be listed.
+func (b *Backend) followLocked(ctx context.Context, before, transactions uint32) {
+	if transactions == 0 {
+		return
+	}
+	b.state.seen = 0
+	if before == 0 {
+		return
+	}
+	// Where the kernel does not tell, the next check asks for everything.
+	if now, err := b.kernel.rules.generation(ctx); err == nil && now == before+transactions {
+		b.state.seen = now
+	}
+}
+
+// transactions returns how many it takes to change lists of elements.
+func transactions(changes ...[]element) (n uint32) {
+	for _, c := range changes {
+		if len(c) > 0 {
+			n++
+		}
+	}
+	return n
 }

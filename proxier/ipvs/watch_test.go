@@ -169,6 +169,50 @@ func TestWatchNoticesWhatOthersChange(t *testing.T) {
 	}
 }
 
+// Elements are many: they are listed when somebody else has changed something, and not for what
+// the Backend did itself.
+func TestElementsAreListedAfterChangesOfOthersAlone(t *testing.T) {
+	k := noded(t)
+	b := k.backend(Config{})
+	reset(t, b, np("a", 30080))
+	check := func(after string, lists bool) {
+		t.Helper()
+		k.rules.listed = 0
+		for range 2 { // the second time there is nothing new
+			if why, err := b.check(t.Context()); why != "" || err != nil {
+				t.Errorf("check after %s = %q, %v, want nothing", after, why, err)
+			}
+		}
+		want := 0
+		if lists {
+			want = int(objectCount)
+		}
+		if k.rules.listed != want {
+			t.Errorf("after %s %d sets are listed, want %d", after, k.rules.listed, want)
+		}
+	}
+	check("a Reset", false)
+	apply(t, b, np("b", 30081), web("10.244.1.21:8080"))
+	check("an Apply", false)
+	if err := b.Apply(t.Context(), proxier.Delta{Remove: []proxier.Key{np("b", 0).Key}, Update: []*proxier.ServicePort{np("c", 30082)}}); err != nil {
+		t.Fatal(err)
+	}
+	check("an Apply that takes two transactions", false)
+	k.rules.number++
+	check("a transaction of somebody else", true)
+	k.rules.number++
+	apply(t, b, np("d", 30083))
+	check("one of somebody else and an Apply", true)
+	reset(t, b, np("a", 30080))
+	check("a Reset that takes two transactions", false)
+	// Between two looks a virtual server may go.
+	keys := b.state.fleet.keys()
+	reset(t, b)
+	if why, err := b.checkTargetsLocked(t.Context(), keys); why != "" || err != nil {
+		t.Errorf("a look at what is gone = %q, %v, want nothing", why, err)
+	}
+}
+
 // An external address may come to a device of the node and leave it, as those of keepalived do.
 func TestWatchNoticesThatAnExternalAddressMoves(t *testing.T) {
 	k := noded(t)
