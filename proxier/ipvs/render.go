@@ -126,7 +126,6 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 	p := r.port
 	f := front{
 		key:      serverKey{family: p.Key.Family, proto: p.Key.Protocol, at: at},
-		kind:     internal,
 		bind:     kind == proxier.ClusterIP || kind != proxier.NodePort && !r.at.elsewhere[at.Addr()],
 		nodePort: kind == proxier.NodePort,
 	}
@@ -141,20 +140,27 @@ func (r *renderer) front(kind proxier.FrontendKind, at netip.AddrPort) front {
 	case len(list) == 0:
 		f.fate = drop
 	}
+	r.classify(&f, kind)
+	if kind == proxier.LoadBalancer {
+		f.ranges = p.SourceRanges
+	}
+	return f
+}
+
+// classify says which object knows f.
+func (r *renderer) classify(f *front, kind proxier.FrontendKind) {
 	switch {
 	case kind.External() && r.marks():
 		f.kind, f.mark = externalLocal, r.mark
-	case kind.External() && p.ExternalLocal:
+	case kind.External() && r.port.ExternalLocal:
 		f.kind = localOnly
 	case !f.bind:
 		f.kind = atNode
 	case kind.External():
 		f.kind = external
+	default:
+		f.kind = internal
 	}
-	if kind == proxier.LoadBalancer {
-		f.ranges = p.SourceRanges
-	}
-	return f
 }
 
 // marks reports whether new connections from here to external addresses get the mark. The
