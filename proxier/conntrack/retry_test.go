@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,12 +25,12 @@ func TestFailuresAreRetriedLessAndLess(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		fails := true
+		var works atomic.Bool
 		var at []time.Duration
 		var asked []int
 		c.find = func(_ context.Context, _ proxier.Family, frontends map[frontend]bool) (seen, deleted int, err error) {
 			at, asked = append(at, time.Since(begin).Round(time.Second)), append(asked, len(frontends))
-			if fails {
+			if !works.Load() {
 				err = errors.New("device or resource busy")
 			}
 			return 0, 0, err
@@ -60,7 +61,7 @@ func TestFailuresAreRetriedLessAndLess(t *testing.T) {
 		if at[len(at)-1] != 100*time.Second || asked[len(asked)-1] != 2 {
 			t.Errorf("a change at 100 s is searched for after %v, among %v frontends", at, asked)
 		}
-		fails = false
+		works.Store(true)
 		time.Sleep(time.Minute) //nolint:forbidigo // fake time
 		synctest.Wait()
 		n := len(at)

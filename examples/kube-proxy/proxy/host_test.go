@@ -38,10 +38,10 @@ func TestHostIsPreparedUntilItIs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- h.Run(ctx) }()
-		time.Sleep(10 * time.Second) //nolint:forbidigo // fake time
+		time.Sleep(10 * time.Second)
 		h.Reset(nil)
 		h.Reset(nil)
-		time.Sleep(time.Hour) //nolint:forbidigo // fake time
+		time.Sleep(time.Hour)
 		synctest.Wait()
 		if diff := cmp.Diff([]time.Duration{0, 10 * time.Second, 70 * time.Second, 130 * time.Second}, at); diff != "" {
 			t.Errorf("it was tried after (-want +got):\n%s", diff)
@@ -71,7 +71,7 @@ func TestLeftoversAreRemovedUntilTheyAreGone(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- l.Run(ctx) }()
 		l.Reset(nil)
-		time.Sleep(time.Hour) //nolint:forbidigo // fake time
+		time.Sleep(time.Hour)
 		synctest.Wait()
 		if diff := cmp.Diff([]time.Duration{0, 5 * time.Second, 15 * time.Second}, at); diff != "" {
 			t.Errorf("it was tried after (-want +got):\n%s", diff)
