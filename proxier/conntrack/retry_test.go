@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,12 +26,21 @@ func TestFailuresAreRetriedLessAndLess(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		var works atomic.Bool
+		var mu sync.Mutex // guards what follows
+		works := false
 		var at []time.Duration
 		var asked []int
+		so := func() ([]time.Duration, []int) {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(at), slices.Clone(asked)
+		}
 		c.find = func(_ context.Context, _ proxier.Family, frontends map[frontend]bool) (seen, deleted int, err error) {
+			mu.Lock()
+			defer mu.Unlock()
 			at, asked = append(at, time.Since(begin).Round(time.Second)), append(asked, len(frontends))
-			if !works.Load() {
+			if !works {
 				err = errors.New("device or resource busy")
 			}
 			return 0, 0, err
@@ -46,36 +56,36 @@ func TestFailuresAreRetriedLessAndLess(t *testing.T) {
 		}
 		change(53)
 		time.Sleep(100 * time.Second) //nolint:forbidigo // fake time
-		synctest.Wait()
 		seconds := func(n ...int) (out []time.Duration) {
 			for _, s := range n {
 				out = append(out, time.Duration(s)*time.Second)
 			}
 			return out
 		}
-		if diff := cmp.Diff(seconds(0, 1, 3, 7, 15, 31, 61, 91), at); diff != "" {
+		searched, _ := so()
+		if diff := cmp.Diff(seconds(0, 1, 3, 7, 15, 31, 61, 91), searched); diff != "" {
 			t.Errorf("it searched after (-want +got):\n%s", diff)
 		}
 		change(54)
-		synctest.Wait()
-		if at[len(at)-1] != 100*time.Second || asked[len(asked)-1] != 2 {
-			t.Errorf("a change at 100 s is searched for after %v, among %v frontends", at, asked)
+		searched, frontends := so()
+		if searched[len(searched)-1] != 100*time.Second || frontends[len(frontends)-1] != 2 {
+			t.Errorf("a change at 100 s is searched for after %v, among %v frontends", searched, frontends)
 		}
-		works.Store(true)
+		mu.Lock()
+		works = true
+		mu.Unlock()
 		time.Sleep(time.Minute) //nolint:forbidigo // fake time
-		synctest.Wait()
-		n := len(at)
+		before, _ := so()
 		time.Sleep(time.Hour) //nolint:forbidigo // fake time
-		synctest.Wait()
-		if len(at) != n {
-			t.Errorf("it goes on searching: %v", at)
-		}
-		if warnings := strings.Count(log.String(), "level=WARN"); warnings != 1 {
-			t.Errorf("%d warnings, want 1:\n%s", warnings, log.String())
+		if after, _ := so(); len(after) != len(before) {
+			t.Errorf("it goes on searching: %v", after)
 		}
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+		if warnings := strings.Count(log.String(), "level=WARN"); warnings != 1 {
+			t.Errorf("%d warnings, want 1:\n%s", warnings, log.String())
 		}
 	})
 }

@@ -109,7 +109,7 @@ func expectPort(node proxier.Node, svc *corev1.Service, port corev1.ServicePort,
 		sp.Cluster = expectCluster(node, eps)
 	}
 	sp.Serving = expectServing(node, sp.Key, eps)
-	if sp.InternalLocal || sp.ExternalLocal {
+	if sp.InternalLocal || sp.ExternalLocal || sp.HealthCheckNodePort != 0 {
 		here := filter(eps, func(e placed) bool { return isLocal(node, e) })
 		sp.Local = endpoints(node, orElse(filter(here, isReady), filter(here, isDraining)))
 		sp.LocalDraining = len(sp.Local) > 0 && len(filter(here, isReady)) == 0
