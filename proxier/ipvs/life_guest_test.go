@@ -252,6 +252,13 @@ func TestInGuestDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// It is taken over when what stood beside it is gone, and not before.
+	if state, err := d.look(ctx); err != nil || state.ours {
+		t.Errorf("look before it is claimed = %+v, %v", state, err)
+	}
+	if err := d.claim(ctx); err != nil {
+		t.Fatal(err)
+	}
 	state, err := d.look(ctx)
 	if err != nil || !state.exists || !state.ours || fmt.Sprint(state.bound) != fmt.Sprint(addrs) ||
 		fmt.Sprint(state.elsewhere) != "[10.0.0.2 127.0.0.1 ::1]" {
