@@ -109,7 +109,7 @@ func expectPort(node proxier.Node, svc *corev1.Service, port corev1.ServicePort,
 		sp.Cluster = expectCluster(node, eps)
 	}
 	sp.Serving = expectServing(node, sp.Key, eps)
-	if sp.InternalLocal || sp.ExternalLocal || sp.HealthCheckNodePort != 0 {
+	if asksForLocal(sp) {
 		here := filter(eps, func(e placed) bool { return isLocal(node, e) })
 		sp.Local = endpoints(node, orElse(filter(here, isReady), filter(here, isDraining)))
 		sp.LocalDraining = len(sp.Local) > 0 && len(filter(here, isReady)) == 0
@@ -264,6 +264,11 @@ func isReady(e placed) bool { return deref(e.Conditions.Ready, true) }
 
 func isDraining(e placed) bool {
 	return deref(e.Conditions.Serving, true) && deref(e.Conditions.Terminating, false)
+}
+
+// asksForLocal reports whether a policy or a load balancer asks for endpoints of this node.
+func asksForLocal(sp *proxier.ServicePort) bool {
+	return sp.InternalLocal || sp.ExternalLocal || sp.HealthCheckNodePort != 0
 }
 
 func isLocal(node proxier.Node, e placed) bool { return e.NodeName != nil && *e.NodeName == node.Name }
