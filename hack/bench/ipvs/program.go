@@ -68,15 +68,24 @@ func (p *program) stop(ctx context.Context, cleaner string) error {
 	return nil
 }
 
+// progress is how often a wait tells how far it is.
+const progress = time.Minute
+
 // await waits until done is true of what IPVS has, and returns how long that took, to a
 // twentieth: to list all of it costs the machine more the more there is.
 func (p *program) await(limit time.Duration, done func(table) bool) (time.Duration, error) {
 	begin := time.Now()
+	told := begin
 	for {
 		t, err := readTable()
 		took := time.Since(begin)
 		if err != nil || done(t) {
 			return took, err
+		}
+		if time.Since(told) >= progress {
+			told = time.Now()
+			fmt.Printf("       %4.0fs: %d virtual servers, %d real servers, CPU %.0fs, %d processes\n",
+				took.Seconds(), t.servers, t.targets, p.used().Seconds(), p.processes())
 		}
 		if took > limit {
 			return 0, fmt.Errorf("not done after %v: %d virtual servers, %d real servers\n%s", limit, t.servers, t.targets, p.tail())
@@ -95,10 +104,18 @@ func (p *program) await(limit time.Duration, done func(table) bool) (time.Durati
 // nothing on a machine that gets none from its host.
 func (p *program) quiet(limit time.Duration) error {
 	rest := 0
-	for begin := time.Now(); time.Since(begin) < limit; {
+	begin := time.Now()
+	told := begin
+	for time.Since(begin) < limit {
 		time.Sleep(100 * time.Millisecond)
-		if rest++; p.processes() > 1 || running() > 1 {
+		processes, running := p.processes(), running()
+		if rest++; processes > 1 || running > 1 {
 			rest = 0
+		}
+		if time.Since(told) >= progress {
+			told = time.Now()
+			fmt.Printf("       %4.0fs: not at rest: CPU %.0fs, %d processes, %.0f threads want to run\n",
+				time.Since(begin).Seconds(), p.used().Seconds(), processes, running)
 		}
 		if rest == 20 {
 			return nil
