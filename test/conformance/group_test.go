@@ -58,7 +58,7 @@ func TestBatchesCutNoGroup(t *testing.T) {
 func TestLargeGroupsAreNoSequence(t *testing.T) {
 	var specs []string
 	var all []string
-	for _, name := range strings.Fields("1 2 3 4 5 6 7 8 9") {
+	for name := range strings.FieldsSeq("1 2 3 4 5 6 7 8 9") {
 		specs = append(specs, `{"LeafNodeType": "It", "LeafNodeText": "`+name+`", "ContainerHierarchyLocations": [{"FileName": "a.go"}]}`)
 		all = append(all, name)
 	}

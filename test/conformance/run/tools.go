@@ -44,28 +44,28 @@ func listSpecs(ctx context.Context, set conformance.Set) ([]string, error) {
 // findGroups asks the set's suite which of its specs belong together. Only those of
 // test/e2e_node run in batches, and only there are specs that need others of their
 // container.
-func findGroups(ctx context.Context, set conformance.Set) (conformance.Groups, error) {
+func findGroups(ctx context.Context, set conformance.Set) (groups conformance.Groups, err error) {
 	if set.Suite != conformance.E2ENode {
-		return conformance.Groups{}, nil
+		return groups, nil
 	}
 	suite, err := tool(ctx, string(set.Suite))
 	if err != nil {
-		return conformance.Groups{}, err
+		return groups, err
 	}
 	dir, err := os.MkdirTemp("", "specs")
 	if err != nil {
-		return conformance.Groups{}, err
+		return groups, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	report := filepath.Join(dir, reportFile)
 	cmd := exec.CommandContext(ctx, suite, "--ginkgo.dry-run", "--ginkgo.json-report="+report)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return conformance.Groups{}, fmt.Errorf("ask %s which specs belong together: %w: %s", set.Suite, err, bytes.TrimSpace(out))
+		return groups, fmt.Errorf("ask %s which specs belong together: %w: %s", set.Suite, err, bytes.TrimSpace(out))
 	}
 	file, err := os.Open(report)
 	if err != nil {
-		return conformance.Groups{}, err
+		return groups, err
 	}
 	defer file.Close()
 	return conformance.ParseGroups(file)
