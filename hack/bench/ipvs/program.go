@@ -100,21 +100,21 @@ func (p *program) await(limit time.Duration, done func(table) bool) (time.Durati
 }
 
 // quiet waits until the program is at rest: looked at twenty times in two seconds, it has no
-// children and nothing on the machine wants to run but who looks. That it uses no CPU would tell
-// nothing on a machine that gets none from its host.
+// children and none of its threads wants to run. That it uses no CPU would tell nothing on a
+// machine that gets none from its host.
 func (p *program) quiet(limit time.Duration) error {
 	rest := 0
 	begin := time.Now()
 	told := begin
 	for time.Since(begin) < limit {
 		time.Sleep(100 * time.Millisecond)
-		processes, running := p.processes(), running()
-		if rest++; processes > 1 || running > 1 {
+		processes, running := p.processes(), p.running()
+		if rest++; processes > 1 || running > 0 {
 			rest = 0
 		}
 		if time.Since(told) >= progress {
 			told = time.Now()
-			fmt.Printf("       %4.0fs: not at rest: CPU %.0fs, %d processes, %.0f threads want to run\n",
+			fmt.Printf("       %4.0fs: not at rest: CPU %.0fs, %d processes, %d threads want to run\n",
 				time.Since(begin).Seconds(), p.used().Seconds(), processes, running)
 		}
 		if rest == 20 {
@@ -174,8 +174,19 @@ func (p *program) tail() string {
 // forks is how many processes and threads the machine has started.
 func forks() float64 { return statistic("processes ") }
 
-// running is how many threads run or want to, the calling one among them.
-func running() float64 { return statistic("procs_running ") }
+// running is how many threads of the program run or want to: state R of proc_pid_stat(5). The
+// machine's number would count the threads of IPVS, too, which measure its traffic.
+func (p *program) running() int {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	n := 0
+	for _, file := range threads {
+		data, _ := os.ReadFile(file)
+		if _, after, ok := bytes.Cut(data, []byte(") ")); ok && bytes.HasPrefix(after, []byte("R")) {
+			n++
+		}
+	}
+	return n
+}
 
 func statistic(name string) float64 {
 	data, _ := os.ReadFile("/proc/stat")
