@@ -73,8 +73,11 @@ func (ns *NS) DialSCTP(port int, addr netip.AddrPort, timeout time.Duration) (ne
 			return err
 		}
 		err := unix.Connect(fd, to)
-		if errors.Is(err, unix.EINPROGRESS) {
+		switch {
+		case errors.Is(err, unix.EINPROGRESS):
 			return os.ErrDeadlineExceeded
+		case errors.Is(err, unix.EINTR): // by a signal of the Go runtime; the kernel goes on
+			return connected(fd, timeout)
 		}
 		return err
 	})
@@ -83,4 +86,25 @@ func (ns *NS) DialSCTP(port int, addr netip.AddrPort, timeout time.Duration) (ne
 	}
 	defer f.Close()
 	return net.FileConn(f)
+}
+
+// connected waits for the end of an attempt to connect that is under way.
+func connected(fd int, timeout time.Duration) error {
+	for end := time.Now().Add(timeout); ; {
+		left := max(time.Until(end), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(left.Milliseconds()))
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return os.ErrDeadlineExceeded
+		}
+		code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		if err == nil && code != 0 {
+			err = unix.Errno(code)
+		}
+		return err
+	}
 }
