@@ -127,7 +127,7 @@ type Extras interface {
 
 // Resizer decides whether the node can give a pod other resources than it has.
 type Resizer interface {
-	// Resize returns an empty reason to accept what the pod asks for now, or why not:
+	// Resize returns an empty reason to accept what the pod now asks for, or why not:
 	// corev1.PodReasonDeferred, and it is asked again at the next Sync, or
 	// corev1.PodReasonInfeasible. has is the pod with what it has now.
 	Resize(ctx context.Context, pod, has *corev1.Pod) (reason, message string)

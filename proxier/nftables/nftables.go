@@ -52,8 +52,8 @@ type Config struct {
 	// Unswept is told when an old generation could not be removed; Sweep and the next
 	// Reset try again. Nil is off.
 	Unswept func(error)
-	// Deaf is told, by Watch, why changes by others cannot be noticed for now, and with nil
-	// that they can again. Nil is off.
+	// Deaf is told, by Watch, why changes by others are not noticed at present, and with nil
+	// that they are again. Nil is off.
 	Deaf func(error)
 	// Log receives what has no caller to go to; nil means none.
 	Log *slog.Logger
