@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -243,6 +244,7 @@ func TestControlPlanesSideBySide(t *testing.T) {
 	if out, err := other.Kubectl(t.Context(), "", "get", "namespace", "only-here"); err == nil {
 		t.Errorf("the other cluster knows the namespace: %s", out)
 	}
+	watchQuietResource(t, one)
 	environments := one.Environments()
 	if err := one.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -251,4 +253,21 @@ func TestControlPlanesSideBySide(t *testing.T) {
 	if _, err := other.Kubectl(t.Context(), "", "get", "--raw", "/readyz"); err != nil {
 		t.Errorf("the other cluster after one has ended: %v", err)
 	}
+}
+
+// watchQuietResource watches a resource that nobody writes, right after something else
+// was written: the API server has to learn from etcd that its cache is as new as that.
+func watchQuietResource(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	for i := range 5 { // A machine under load may miss the 3 s for which the API server waits.
+		if _, err := c.Kubectl(t.Context(), "", "create", "configmap", "written-"+strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.Kubectl(t.Context(), "", "get", "--raw", "/apis/node.k8s.io/v1/runtimeclasses?watch=1&timeoutSeconds=4")
+		if err == nil && out == "" {
+			return
+		}
+		t.Logf("attempt %d: %q, %v", i, out, err)
+	}
+	t.Error("no watch of a resource without objects lasted")
 }
