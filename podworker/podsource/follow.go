@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,8 @@ type follower struct {
 	// or the server has forgotten that version.
 	known   map[types.UID]*corev1.Pod
 	version string
+	// pods and mirrors are those of known, in the order in which they are delivered.
+	pods, mirrors ordered
 	// seen is when each of them was first seen.
 	seen map[types.UID]string
 	// complained is true after a failure was logged, until there is an answer.
@@ -59,6 +60,7 @@ func (f *follower) list(ctx context.Context) error {
 		return fmt.Errorf("list the pods of node %s: %w", f.cfg.Node, err)
 	}
 	clear(f.known)
+	f.pods, f.mirrors = nil, nil
 	for i := range list.Items {
 		f.take(&list.Items[i])
 	}
@@ -147,7 +149,7 @@ func (f *follower) takeEvent(e watch.Event) (bool, error) {
 		f.take(pod)
 		return true, nil
 	case watch.Deleted:
-		delete(f.known, pod.UID)
+		f.drop(pod.UID)
 		delete(f.seen, pod.UID)
 		return true, nil
 	case watch.Bookmark, watch.Error:
@@ -161,30 +163,31 @@ func (f *follower) take(pod *corev1.Pod) {
 	if f.seen[pod.UID] == "" {
 		f.seen[pod.UID] = time.Now().Format(time.RFC3339Nano)
 	}
-	f.known[pod.UID] = stamp(pod, f.seen[pod.UID])
+	f.drop(pod.UID)
+	pod = stamp(pod, f.seen[pod.UID])
+	f.known[pod.UID] = pod
+	f.among(pod).add(pod)
 }
 
-// deliver calls set.
+// drop forgets a pod, if it is known.
+func (f *follower) drop(uid types.UID) {
+	if pod := f.known[uid]; pod != nil {
+		f.among(pod).remove(pod)
+		delete(f.known, uid)
+	}
+}
+
+// among returns the list in which a pod is delivered.
+func (f *follower) among(pod *corev1.Pod) *ordered {
+	if IsMirror(pod) {
+		return &f.mirrors
+	}
+	return &f.pods
+}
+
+// deliver calls set. What it hands over stays as it is: the lists change with the next event.
 func (f *follower) deliver() {
-	var s Set
-	for _, pod := range f.known {
-		if IsMirror(pod) {
-			s.Mirrors = append(s.Mirrors, pod)
-		} else {
-			s.Pods = append(s.Pods, pod)
-		}
-	}
-	slices.SortFunc(s.Pods, byAge)
-	slices.SortFunc(s.Mirrors, byAge)
-	f.set(s)
-}
-
-// byAge orders pods by their creation, the oldest first.
-func byAge(a, b *corev1.Pod) int {
-	if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
-		return order
-	}
-	return strings.Compare(string(a.UID), string(b.UID))
+	f.set(Set{Pods: slices.Clone(f.pods), Mirrors: slices.Clone(f.mirrors)})
 }
 
 // answered tells that what is known of the pods is as the API server has it.

@@ -49,11 +49,36 @@ func (c *catalog) replace(set podsource.Merged) []*corev1.Pod {
 	defer c.mu.Unlock()
 	var changed []*corev1.Pod
 	c.revision++
-	next := make(map[types.UID]*corev1.Pod, len(set.Pods))
+	known := 0
 	for _, pod := range set.Pods {
-		if old := c.pods[pod.UID]; old == nil || differ(old, pod) {
+		old := c.pods[pod.UID]
+		if old != nil {
+			known++
+		}
+		if old != pod && (old == nil || differ(old, pod)) {
 			changed = append(changed, pod)
 		}
+	}
+	if known == len(set.Pods) && known == len(c.pods) && set.Complete && !c.heard.IsZero() {
+		c.versions(set)
+	} else {
+		c.members(set)
+	}
+	return changed
+}
+
+// versions takes a set that has the pods of the last one.
+func (c *catalog) versions(set podsource.Merged) {
+	for _, pod := range set.Pods {
+		c.pods[pod.UID] = pod
+	}
+	c.gone, c.recalled = nil, set.Recalled
+}
+
+// members takes a set in which pods have come or gone, or a source that was silent.
+func (c *catalog) members(set podsource.Merged) {
+	next := make(map[types.UID]*corev1.Pod, len(set.Pods))
+	for _, pod := range set.Pods {
 		next[pod.UID] = pod
 	}
 	if c.manifests.IsZero() && !slices.Contains(set.Silent, fromFiles) {
@@ -74,7 +99,6 @@ func (c *catalog) replace(set podsource.Merged) []*corev1.Pod {
 		maps.DeleteFunc(c.statuses, func(uid types.UID, _ *corev1.PodStatus) bool { return next[uid] == nil })
 	}
 	maps.DeleteFunc(c.first, func(uid types.UID, _ bool) bool { return next[uid] == nil })
-	return changed
 }
 
 // differ reports whether a new version of a pod means something else than the old
