@@ -4,6 +4,7 @@ package volume
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -34,6 +35,12 @@ const (
 // enter directories and make files in them that are the group's, too. The directory itself
 // comes last, so that one that is as it is to be says that all in it are. No link is
 // followed out of the directory, and a file that goes meanwhile is no error.
+//
+// What is mounted in the directory is given to the group, too, as the kubelet does it:
+// runtimes mount volumes with all that is mounted in them, so that it is part of what the
+// pod gets to see, as where a driver puts a volume together of several file systems. Only a
+// driver or a privileged container can have mounted it there, each of which could have given
+// it away itself. What is mounted read-only below the directory stays as it is.
 func (Mounter) SetGroup(ctx context.Context, dir string, o Ownership) error {
 	base, err := openBase(dir)
 	if err != nil {
@@ -96,8 +103,11 @@ func (g *giver) all(ctx context.Context, dir *os.File) error {
 		}
 		return g.file(in, name)
 	}}
-	return w.run(dir, ".")
+	return w.run(dir, top)
 }
+
+// top is the name of the volume's own directory in a walk: that directory has to be writable.
+const top = "."
 
 // file gives a file in an open directory to the group, or opens it if it is a directory: its
 // turn comes after all in it.
@@ -114,19 +124,31 @@ func (g *giver) file(dir int, name string) (int, error) {
 	case err != nil:
 		return none, err
 	case !isDirectory(&st):
-		return none, g.give(fd, &st)
+		return none, unlessReadOnly(g.give(fd, &st))
 	}
 	sub, err := openIn(fd, ".", 0)
 	return sub, unlessGone(err)
 }
 
 // directory gives a directory to the group.
-func (g *giver) directory(_, dir int, _ string) error {
+func (g *giver) directory(_, dir int, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir, &st); err != nil {
 		return err
 	}
-	return g.give(dir, &st)
+	err := g.give(dir, &st)
+	if name == top {
+		return err
+	}
+	return unlessReadOnly(err)
+}
+
+// unlessReadOnly takes what cannot be changed as it is.
+func unlessReadOnly(err error) error {
+	if errors.Is(err, unix.EROFS) {
+		return nil
+	}
+	return err
 }
 
 // give gives an open file to the group. What a link leads to has its own mode.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nodekit-go/nodekit/podworker/volume"
 )
 
@@ -68,4 +70,34 @@ func TestKernelSetGroupEndsWithItsContext(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	modeAndGroup(t, dir, fs.ModeDir|0o700, 0)
+}
+
+// TestKernelSetGroupEntersMounts: what is mounted in a volume is seen by the pod. What can only
+// be read stays as it is, unless it is the volume itself.
+func TestKernelSetGroupEntersMounts(t *testing.T) {
+	needsMounts(t)
+	dir, other := t.TempDir(), t.TempDir()
+	must(t, os.Chmod(dir, 0o700))
+	write(t, other+"/f", "x")
+	must(t, os.Chmod(other+"/f", 0o600))
+	for _, name := range []string{"/own", "/bound", "/fixed"} {
+		must(t, os.Mkdir(dir+name, 0o700))
+		t.Cleanup(func() { _ = unix.Unmount(dir+name, unix.MNT_DETACH) })
+	}
+	must(t, unix.Mount("tmpfs", dir+"/own", "tmpfs", 0, ""))
+	write(t, dir+"/own/f", "x")
+	must(t, os.Chmod(dir+"/own/f", 0o600))
+	must(t, unix.Mount(other, dir+"/bound", "", unix.MS_BIND, "")) // of the same file system
+	must(t, unix.Mount("tmpfs", dir+"/fixed", "tmpfs", 0, ""))
+	write(t, dir+"/fixed/d/f", "x")
+	must(t, os.Chmod(dir+"/fixed/d/f", 0o600))
+	must(t, unix.Mount("", dir+"/fixed", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	must(t, volume.Mounter{}.SetGroup(t.Context(), dir, volume.Ownership{Group: 77}))
+	modeAndGroup(t, dir+"/own/f", 0o660, 77)
+	modeAndGroup(t, other+"/f", 0o660, 77)
+	modeAndGroup(t, dir+"/fixed/d/f", 0o600, 0)
+	modeAndGroup(t, dir, fs.ModeDir|fs.ModeSetgid|0o770, 77)
+	if err := (volume.Mounter{}).SetGroup(t.Context(), dir+"/fixed", volume.Ownership{Group: 77}); !errors.Is(err, unix.EROFS) {
+		t.Errorf("error is %v for a volume that can only be read, want EROFS", err)
+	}
 }
