@@ -34,7 +34,13 @@ func (p apiPods) List(context.Context) ([]*corev1.Pod, error) {
 	if !p.node.catalog.settled() {
 		return nil, errUnsettled
 	}
-	return p.node.catalog.shown(), nil
+	pods := p.node.catalog.shown()
+	if p.node.cfg.Client == nil {
+		for i, pod := range pods {
+			pods[i] = sinceSeen(pod)
+		}
+	}
+	return pods, nil
 }
 
 // Find returns a pod with the newest status.
