@@ -233,9 +233,23 @@ func (s *Store) look(image, id string) (*record, bool, error) {
 	}
 	_, err = s.pulling.read(image)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+		return nil, s.begunLocked(image), nil
 	}
 	return nil, true, err
+}
+
+// begunLocked reports whether a pull of an image has begun under another way to write its
+// name. Pulls are on record by the name as it is written, which is where a kubelet looks for
+// them; but what comes by one of them is there for all names.
+func (s *Store) begunLocked(image string) bool {
+	name, found := listed(image), false
+	// A file that cannot be read stands for one name only, whose own look-up fails.
+	_ = s.pulling.each(func(data []byte) error {
+		i, err := decodeIntent(data)
+		found = found || err == nil && listed(i.Image) == name
+		return err
+	})
+	return found
 }
 
 // Image is an image that is on the node.
@@ -288,13 +302,9 @@ func (s *Store) Recover(images []Image) error {
 
 // find returns the id of the image with a name; empty if there is none.
 func find(images []Image, name string) string {
-	ref, err := reference.Parse(name)
-	if err != nil {
+	full := listed(name)
+	if full == "" {
 		return ""
-	}
-	full := ref.String()
-	if ref.Digest != "" {
-		full = ref.Repository() + "@" + ref.Digest
 	}
 	for _, i := range images {
 		if slices.Contains(i.Names, full) {
@@ -302,6 +312,18 @@ func find(images []Image, name string) string {
 		}
 	}
 	return ""
+}
+
+// listed returns an image's name as the runtime lists it; empty if it is no name.
+func listed(name string) string {
+	ref, err := reference.Parse(name)
+	switch {
+	case err != nil:
+		return ""
+	case ref.Digest != "":
+		return ref.Repository() + "@" + ref.Digest
+	}
+	return ref.String()
 }
 
 // Prune removes the records of images that are not among ids, unless they were changed

@@ -382,6 +382,35 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// A name written in another way is no way round a pull that has begun.
+func TestNamesOfOneImage(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0", 64)
+	for begun, names := range map[string][]string{
+		"web":                {"web:latest", "docker.io/library/web", "docker.io/library/web:latest"},
+		"reg.example/web:1":  {"reg.example/web:1"},
+		"library/web:1":      {"web:1", "docker.io/web:1"},
+		"web:1" + digest:     {"web" + digest, "docker.io/library/web:2" + digest},
+		"docker.io/team/web": {"team/web"},
+	} {
+		w := newWorld(t)
+		w.must(os.WriteFile(filepath.Join(w.dir, "pulling", "sha256-foreign"), []byte("{"), 0o600))
+		w.must(w.store.Begin(begun))
+		for _, name := range names {
+			w.wantAllowed(false, name, "sha256:1", "", mine)
+		}
+		w.wantAllowed(true, "other", "sha256:2", "", mine)
+		w.wantAllowed(true, "web:3", "sha256:3", "", mine)
+		w.must(w.store.CutOff(begun))
+		w.restart()
+		for _, name := range names {
+			w.wantAllowed(false, name, "sha256:1", "", mine)
+		}
+		w.must(w.store.Begin(begun))
+		w.must(w.store.Done(begun, "sha256:1", Access{Everybody: true}))
+		w.wantAllowed(true, begun, "sha256:1", "", Access{})
+	}
+}
+
 // What became of pulls that were cut off is found out without a restart.
 func TestCutOffIsSettled(t *testing.T) {
 	w := newWorld(t)
