@@ -23,8 +23,8 @@ type entry struct {
 	server *corev1.Pod
 	// changed is when status became what it is, due when it may be written.
 	changed, due time.Time
-	// failures counts attempts in a row that the API server refused; deferred is true
-	// when the last one did not reach it.
+	// failures counts attempts in a row that the API server refused: the next one reads
+	// what it has. deferred is true when the last one did not reach it.
 	failures int
 	deferred bool
 	// finished is true when the node has finished with the pod.
@@ -125,6 +125,28 @@ func (e *entry) observe(pod *corev1.Pod, now time.Time) {
 	if !known || e.removable() {
 		e.due, e.failures = now, 0
 	}
+}
+
+// task returns the entry as it is to be written now.
+func (e *entry) task(uid types.UID) task {
+	return task{
+		uid: uid, pod: e.pod, target: e.target(),
+		server: e.server, ask: e.failures > 0,
+		status: e.status, version: e.version, changed: e.changed,
+		finished: e.finished,
+	}
+}
+
+// learn takes in that a task was done, and what the API server has since.
+func (e *entry) learn(t *task, pod *corev1.Pod, now time.Time) {
+	e.failures, e.due = 0, now
+	if e.server != t.server && e.server != nil && older(pod.ResourceVersion, e.server.ResourceVersion) {
+		// Somebody else has written after that, and it was observed before the answer:
+		// whether the status is still there, only that tells.
+		e.observe(e.server, now)
+		return
+	}
+	e.server, e.written = pod, t.version
 }
 
 // older reports whether a version of an object comes before another; versions that

@@ -29,6 +29,9 @@ type server struct {
 	fail func(verb, name string) error
 	// hooks are called before a call of their verb has an effect, with no lock held.
 	hooks map[string]func()
+	// answers are called after a call of their verb had its effect, with no lock held, and may change
+	// what is answered.
+	answers map[string]func(error) error
 	// delay is how long a call takes.
 	delay time.Duration
 	calls []string
@@ -37,7 +40,7 @@ type server struct {
 }
 
 func newServer(pods ...*corev1.Pod) *server {
-	s := &server{pods: map[string]*corev1.Pod{}, seen: map[types.UID][]corev1.PodPhase{}, hooks: map[string]func(){}}
+	s := &server{pods: map[string]*corev1.Pod{}, seen: map[types.UID][]corev1.PodPhase{}, hooks: map[string]func(){}, answers: map[string]func(error) error{}}
 	for _, pod := range pods {
 		s.create(pod)
 	}
@@ -106,6 +109,14 @@ func (s *server) before(verb string, hook func()) {
 	s.hooks[verb] = hook
 }
 
+// after has a function called after each call of a verb had its effect; it may change the
+// answer.
+func (s *server) after(verb string, answer func(error) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[verb] = answer
+}
+
 // failWith sets what is asked before each call from now on; nil: all succeed.
 func (s *server) failWith(fail func(verb, name string) error) {
 	s.mu.Lock()
@@ -126,6 +137,18 @@ func (s *server) call(ctx context.Context, verb, name string, effect func(pod *c
 	if hook != nil {
 		hook()
 	}
+	err := s.effect(verb, name, effect)
+	s.mu.Lock()
+	answer := s.answers[verb]
+	s.mu.Unlock()
+	if answer != nil {
+		return answer(err)
+	}
+	return err
+}
+
+// effect counts a call, and lets it have an effect on the pod if there is one.
+func (s *server) effect(verb, name string, effect func(pod *corev1.Pod) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, verb+" "+name)

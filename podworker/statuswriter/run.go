@@ -60,10 +60,12 @@ func (w *Writer) Run(ctx context.Context) error {
 
 // task is a status to be written, as it was when it became due.
 type task struct {
-	uid      types.UID
-	pod      *corev1.Pod
-	target   types.UID
+	uid    types.UID
+	pod    *corev1.Pod
+	target types.UID
+	// server is what is known of the object; ask says that it is to be read all the same.
 	server   *corev1.Pod
+	ask      bool
 	status   *corev1.PodStatus
 	version  uint64
 	changed  time.Time
@@ -94,7 +96,7 @@ func (w *Writer) due(now time.Time) ([]task, time.Duration) {
 			return tasks, next
 		}
 		e.busy = true
-		tasks = append(tasks, task{uid, e.pod, e.target(), e.server, e.status, e.version, e.changed, e.finished})
+		tasks = append(tasks, e.task(uid))
 	}
 	return tasks, 0 // who ends wakes the loop
 }
@@ -146,7 +148,7 @@ func (w *Writer) write(ctx context.Context, t task) {
 func (w *Writer) bring(ctx context.Context, t *task) (a answer) {
 	pods := w.cfg.Pods(t.pod.Namespace)
 	a.pod = t.server
-	if a.pod == nil {
+	if a.pod == nil || t.ask {
 		if a.pod, a.err = pods.Get(ctx, t.pod.Name, metav1.GetOptions{}); a.err != nil {
 			return a
 		}
@@ -212,23 +214,22 @@ func (w *Writer) record(t *task, a answer) {
 func (w *Writer) learnLocked(e *entry, t *task, a answer, now time.Time) {
 	k := kindOf(a.err)
 	switch {
-	case a.deleted, k == vanished:
-		e.gone, e.server, e.written = true, nil, t.version
-	case k == none:
-		if e.server == nil || !older(a.pod.ResourceVersion, e.server.ResourceVersion) {
-			e.server = a.pod
-		}
-		e.written, e.failures, e.due = t.version, 0, now
 	case k == unreachable:
 		w.outage.failed(now)
 		// Another pod asks next, should it be this one's fault.
 		e.due, e.deferred = w.outage.until.Add(w.outage.wait), true
 		return
-	case k == stale:
-		// What is known of the pod was too old, or it is another one: ask.
-		e.server, e.due = nil, now.Add(firstOutage)
+	case e.server != nil && e.server.UID != t.target:
+		// The mirror that was written has been replaced meanwhile: this says nothing of
+		// the next one, which became due when it was observed.
+	case a.deleted, k == vanished:
+		e.gone, e.server, e.written = true, nil, t.version
+	case k == none:
+		e.learn(t, a.pod, now)
 	default:
-		e.server, e.due = nil, now.Add(min(firstRetry<<min(e.failures, 10), maxRetry))
+		// The object stays the one to be written. What it is like is read before, since
+		// what is known of it may be the reason.
+		e.due = now.Add(min(firstRetry<<min(e.failures, 10), maxRetry))
 		e.failures++
 	}
 	w.outage = outage{}
@@ -275,8 +276,6 @@ const (
 	none kind = iota
 	// vanished means that there is no such pod any more.
 	vanished
-	// stale means that the precondition did not hold.
-	stale
 	// unreachable means that the API server does not answer, or not now.
 	unreachable
 	// refused is everything else.
@@ -289,8 +288,6 @@ func kindOf(err error) kind {
 		return none
 	case apierrors.IsNotFound(err), apierrors.IsGone(err), err == errReplaced: //nolint:errorlint // it is never wrapped
 		return vanished
-	case apierrors.IsConflict(err):
-		return stale
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown,
 		apierrors.IsServiceUnavailable(err), apierrors.IsTooManyRequests(err),
 		apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
