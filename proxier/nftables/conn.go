@@ -114,7 +114,7 @@ func dumpChains() dump {
 }
 
 // names returns the names of the sets or chains of a table, and none if the
-// table is not there. It reads the two attributes it needs and passes over what
+// table is not there, or its whole family. It reads the two attributes it needs and passes over what
 // it does not know, so that a table that others have written to is no trouble.
 func (c *conn) names(ctx context.Context, t *nft.Table, d dump) ([]string, error) {
 	request, err := netlink.MarshalAttributes([]netlink.Attribute{
@@ -138,7 +138,7 @@ func (c *conn) names(ctx context.Context, t *nft.Table, d dump) ([]string, error
 			})
 			return err
 		})
-		if errors.Is(err, unix.ENOENT) {
+		if isNotFound(err) {
 			return nil, nil
 		}
 		if err != nil {

@@ -27,17 +27,10 @@ type generation struct {
 // is full, new clients are served without a pin.
 const defaultAffinitySize = 1 << 18
 
-func tableFamily(f proxier.Family) nft.TableFamily {
-	if f == proxier.IPv6 {
-		return nft.TableFamilyIPv6
-	}
-	return nft.TableFamilyIPv4
-}
-
-func newGeneration(p program, table string, number int) *generation {
+func newGeneration(p program, table *nft.Table, number int) *generation {
 	g := &generation{
 		program: p,
-		table:   &nft.Table{Name: table, Family: tableFamily(p.family)},
+		table:   table,
 		number:  number,
 		chains:  make(map[chain]bool),
 	}

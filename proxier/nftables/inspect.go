@@ -21,7 +21,7 @@ var errOddElement = errors.New("an element has an unexpected length")
 // inForceNumber returns the generation that the base chains lead to; 0 if none does. Of a
 // table that is not there the kernel lists no rules.
 func (b *Backend) inForceNumber(ctx context.Context, f proxier.Family) (int, error) {
-	table := &nft.Table{Name: b.cfg.Table, Family: tableFamily(f)}
+	table := b.table(f)
 	var rules []*nft.Rule
 	err := b.conn.within(ctx, func() error {
 		var err error
@@ -64,7 +64,7 @@ func (b *Backend) list(ctx context.Context, f proxier.Family) ([]element, error)
 	if err != nil || number == 0 {
 		return nil, err
 	}
-	g := newGeneration(program{assembler: assembler{family: f}}, b.cfg.Table, number)
+	g := newGeneration(program{assembler: assembler{family: f}}, b.table(f), number)
 	var out []element
 	for o := range classes {
 		var listed []nft.SetElement

@@ -55,6 +55,11 @@ type Config struct {
 	// Deaf is told, by Watch, why changes by others are not noticed at present, and with nil
 	// that they are again. Nil is off.
 	Deaf func(error)
+	// Degraded is told, after each Reset that succeeded, which families the nf_tables of
+	// this kernel does not have, so that their ServicePorts are not programmed, and with
+	// nil that it has all. Each Reset tries again. A nil function means that it is logged
+	// as a warning.
+	Degraded func(error)
 	// Log receives what has no caller to go to; nil means none.
 	Log *slog.Logger
 }
@@ -81,11 +86,15 @@ type Backend struct {
 	cfg  Config
 	mark uint32
 	conn *conn
+	// kernelFamily is tableFamily.
+	kernelFamily func(proxier.Family) nft.TableFamily
 	// inForce tells that the fields below are what the kernel has.
 	inForce bool
 	// network is that of the State last reset to; local is Config.Local with it.
-	network     proxier.Network
-	local       Local
+	network proxier.Network
+	local   Local
+	// families are those of Config that the kernel has; generations has one for each.
+	families    []proxier.Family
 	generations map[proxier.Family]*generation
 	entries     map[proxier.Key]*entry
 	refs        counts
@@ -128,10 +137,17 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.Deaf == nil {
 		cfg.Deaf = func(error) {}
 	}
+	if cfg.Degraded == nil {
+		cfg.Degraded = func(err error) {
+			if err != nil {
+				cfg.Log.Warn("the rules are in force, but something does not work", "err", err)
+			}
+		}
+	}
 	if err := cfg.validate(bit); err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
 	}
-	return &Backend{cfg: cfg, mark: 1 << bit, affinitySize: defaultAffinitySize}, nil
+	return &Backend{cfg: cfg, mark: 1 << bit, affinitySize: defaultAffinitySize, kernelFamily: tableFamily}, nil
 }
 
 func (c *Config) validate(bit int) error {
@@ -303,6 +319,9 @@ func (b *Backend) change(batch *batch, k proxier.Key, port *proxier.ServicePort)
 func (b *Backend) programs(port *proxier.ServicePort) bool {
 	k := port.Key
 	if b.generations[k.Family] == nil {
+		if slices.Contains(b.cfg.Families, k.Family) {
+			return false // Degraded was told
+		}
 		b.report(Problem{k, "Key.Family", "this family is not programmed here"})
 		return false
 	}
@@ -390,7 +409,7 @@ func (b *Backend) buffer(c *nft.Conn, ops []op) error {
 	for _, o := range ops {
 		byFamily[o.family] = append(byFamily[o.family], o)
 	}
-	for _, f := range b.cfg.Families {
+	for _, f := range b.families {
 		if err := b.generations[f].write(c, byFamily[f]); err != nil {
 			return err
 		}
@@ -408,7 +427,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("nftables: %w", err)
 		}
-		c.nft.DelTable(&nft.Table{Name: b.cfg.Table, Family: tableFamily(f)})
+		c.nft.DelTable(b.table(f))
 		err = b.flush(ctx)
 		if err != nil && !isNotFound(err) {
 			errs = append(errs, fmt.Errorf("nftables: delete table %s of %s: %w", b.cfg.Table, f, privileged(err)))
@@ -423,10 +442,4 @@ func privileged(err error) error {
 		return fmt.Errorf("%w: CAP_NET_ADMIN in the network namespace is needed", err)
 	}
 	return err
-}
-
-// isNotFound reports that a table, or its whole family, is not there.
-func isNotFound(err error) bool {
-	return slices.ContainsFunc([]error{unix.ENOENT, unix.EAFNOSUPPORT, unix.EOPNOTSUPP},
-		func(target error) bool { return errors.Is(err, target) })
 }

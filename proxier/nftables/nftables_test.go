@@ -145,7 +145,7 @@ func FuzzNames(f *testing.F) {
 // A map that is looked up in a chain of its own for each number of endpoints would be
 // walked over by the kernel with each new number.
 func TestChainsThatComeOnDemandLookUpNoServices(t *testing.T) {
-	g := newGeneration(program{assembler: assembler{family: proxier.IPv4}, local: podNet()}, DefaultTable, 1)
+	g := newGeneration(program{assembler: assembler{family: proxier.IPv4}, local: podNet()}, &nft.Table{Name: DefaultTable, Family: nft.TableFamilyIPv4}, 1)
 	for _, kind := range []chainKind{balance, local, cluster, external} {
 		for _, sp := range []space{byAddr, byNodePort} {
 			for _, r := range g.chainRules(chain{kind: kind, space: sp, n: 3}) {

@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
 		return fmt.Errorf("nftables: reset table %s to %d service ports: %w", b.cfg.Table, len(s.Ports), privileged(err))
 	}
 	b.inForce = true
+	b.cfg.Degraded(b.lacking())
 	return nil
 }
 
@@ -83,7 +85,7 @@ func (b *Backend) Sweep(ctx context.Context) error {
 
 // flip puts the generation that is being built in force.
 func (b *Backend) flip(ctx context.Context, number int, admit func(nft.ChainType) bool) error {
-	for _, f := range b.cfg.Families {
+	for _, f := range b.families {
 		b.generations[f].flip(b.conn.nft, admit)
 	}
 	if err := b.flush(ctx); err != nil {
@@ -92,21 +94,41 @@ func (b *Backend) flip(ctx context.Context, number int, admit func(nft.ChainType
 	return nil
 }
 
-// begin commits the objects of a new generation, without elements.
+// begin commits the objects of a new generation, without elements, in all families that the
+// kernel has.
 func (b *Backend) begin(ctx context.Context, number int, found survey) error {
+	b.families = b.cfg.Families
+	pinned := b.affinity
+	err := b.beginAll(ctx, number, found)
+	if !isNotFound(err) || len(b.families) == 1 {
+		return err
+	}
+	usable, probeErr := b.usable(ctx)
+	if probeErr != nil {
+		return errors.Join(err, probeErr)
+	}
+	if len(usable) == 0 || len(usable) == len(b.families) {
+		return err
+	}
+	b.families, b.affinity = usable, pinned
+	return b.beginAll(ctx, number, found)
+}
+
+// beginAll is begin, in all families or in none.
+func (b *Backend) beginAll(ctx context.Context, number int, found survey) error {
 	c, err := b.connect()
 	if err != nil {
 		return err
 	}
-	if b.affinity != 0 && !found.hasAffinity(b.cfg.Families, b.affinity) {
+	if b.affinity != 0 && !found.hasAffinity(b.families, b.affinity) {
 		b.affinity = 0
 	}
 	fresh := b.affinity == 0
 	if fresh {
 		b.affinity = number
 	}
-	b.generations = make(map[proxier.Family]*generation, len(b.cfg.Families))
-	for _, f := range b.cfg.Families {
+	b.generations = make(map[proxier.Family]*generation, len(b.families))
+	for _, f := range b.families {
 		p := program{
 			assembler:     assembler{family: f, affinity: affinityName(b.affinity)},
 			mark:          b.mark,
@@ -114,7 +136,7 @@ func (b *Backend) begin(ctx context.Context, number int, found survey) error {
 			nodePortAddrs: b.nodePortAddrs(),
 			serviceCIDRs:  b.network.ServiceCIDRs,
 		}
-		g := newGeneration(p, b.cfg.Table, number)
+		g := newGeneration(p, b.table(f), number)
 		b.generations[f] = g
 		g.addTable(c.nft)
 		if fresh {
@@ -194,7 +216,7 @@ func (b *Backend) survey(ctx context.Context) (survey, error) {
 	}
 	out := make(survey, len(b.cfg.Families))
 	for _, f := range b.cfg.Families {
-		n := &names{table: &nft.Table{Name: b.cfg.Table, Family: tableFamily(f)}}
+		n := &names{table: b.table(f)}
 		sets, err := c.names(ctx, n.table, dumpSets())
 		if err == nil {
 			var chains []string

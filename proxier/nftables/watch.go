@@ -114,7 +114,7 @@ func (b *Backend) concerns(m netlink.Message) bool {
 	if int(m.Header.Type)>>8 != unix.NFNL_SUBSYS_NFTABLES || kind == unix.NFT_MSG_NEWGEN || len(m.Data) < sizeofNfgenmsg {
 		return false
 	}
-	ours := slices.ContainsFunc(b.cfg.Families, func(f proxier.Family) bool { return byte(tableFamily(f)) == m.Data[0] })
+	ours := slices.ContainsFunc(b.cfg.Families, func(f proxier.Family) bool { return byte(b.kernelFamily(f)) == m.Data[0] })
 	if !ours {
 		return false
 	}

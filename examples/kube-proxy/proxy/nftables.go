@@ -32,6 +32,7 @@ func newNFTables(cfg Config, h hooks) (*nftables.Backend, error) {
 		NodePortPrimary:   primary,
 		Unswept:           h.unswept,
 		Deaf:              h.deaf,
+		Degraded:          h.degraded,
 		Log:               cfg.Log,
 	})
 }
