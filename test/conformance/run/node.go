@@ -71,7 +71,11 @@ func startNode(ctx context.Context, cfg Config, dir string) (_ environment, err 
 	if err != nil {
 		return nil, err
 	}
-	programs, err := runtimePrograms(ctx, cfg.Kit.Runtime, dir)
+	kubelet, err := kubeletBinary(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	programs, err := runtimePrograms(ctx, cfg.Kit.Runtime, dir, testnode.ToolFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +99,6 @@ func startNode(ctx context.Context, cfg Config, dir string) (_ environment, err 
 	if err := n.startRuntime(ctx, programs); err != nil {
 		return nil, err
 	}
-	kubelet, err := n.kubeletBinary(ctx)
-	if err != nil {
-		return nil, err
-	}
 	n.service = n.Dir("service")
 	return n, writeService(n.service, kubelet)
 }
@@ -114,18 +114,19 @@ func nodeImages(ctx context.Context, cfg Config) (archives []string, refs [][]st
 }
 
 // runtimePrograms returns the folder of the runtime's programs, empty for those of the
-// distribution.
-func runtimePrograms(ctx context.Context, runtime, dir string) (string, error) {
+// distribution. It is one of its own in dir, the run's, for our programs lie there, too.
+// The function link fills it.
+func runtimePrograms(ctx context.Context, runtime, dir string, link func(ctx context.Context, dir string, names ...string) error) (string, error) {
 	switch runtime {
 	case "containerd":
 		return "", nil
 	case "containerd2":
-		programs, err := filepath.Abs(filepath.Join(dir, "bin"))
+		programs, err := filepath.Abs(filepath.Join(dir, "runtime"))
 		if err == nil {
 			err = os.RemoveAll(programs)
 		}
 		if err == nil {
-			err = testnode.ToolFolder(ctx, programs, "containerd", "containerd-shim-runc-v2", "ctr", "runc")
+			err = link(ctx, programs, "containerd", "containerd-shim-runc-v2", "ctr", "runc")
 		}
 		return programs, err
 	default:
@@ -266,10 +267,14 @@ func (n *nodeEnvironment) writeKubeletConfig() (string, error) {
 	return path, os.WriteFile(path, data, 0o644)
 }
 
-// kubeletBinary returns the path of the kubelet: upstream's, or ours.
-func (n *nodeEnvironment) kubeletBinary(ctx context.Context) (string, error) {
-	if n.cfg.Kit.Kubelet == conformance.Stock {
+// kubeletBinary returns the path of the kubelet: upstream's, or ours, which must be there.
+func kubeletBinary(ctx context.Context, cfg Config) (string, error) {
+	if cfg.Kit.Kubelet == conformance.Stock {
 		return tool(ctx, "kubelet")
 	}
-	return filepath.Join(n.cfg.Programs, "kubelet"), nil
+	path := filepath.Join(cfg.Programs, "kubelet")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find the kubelet of the run: %w", err)
+	}
+	return path, nil
 }

@@ -244,6 +244,52 @@ func commit(t *testing.T, name string) string {
 	return name
 }
 
+// TestCommitTellsOfWhatDiffers: files that git does not know and such that are no Go count,
+// documents and records do not.
+func TestCommitTellsOfWhatDiffers(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	head := commit(t, "one")
+	put := func(path, content string) {
+		t.Helper()
+		path = filepath.Join(dir, path)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		if err == nil {
+			err = os.WriteFile(path, []byte(content), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("docs/page.svg", "a")
+	put("cni/README.md", "a")
+	put("test/conformance/results/set/kit/run.txt", "a")
+	put("test/conformance/ratchet/set/kit.txt", "a")
+	if got := workingTree(t.Context()); got != head {
+		t.Errorf("with documents and records the commit is %q, want %q", got, head)
+	}
+	put("examples/kubelet/gates.txt", "one")
+	one := workingTree(t.Context())
+	put("examples/kubelet/gates.txt", "other")
+	t.Chdir(filepath.Join(dir, "examples", "kubelet"))
+	other := workingTree(t.Context())
+	if !strings.HasPrefix(one, head+"+") || !strings.HasPrefix(other, head+"+") || one == other {
+		t.Errorf("with a file that differs the commits are %q and %q, want two sums behind %q", one, other, head)
+	}
+}
+
+func TestCommitIsUnknownOutsideOfGit(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(dir))
+	if got := workingTree(t.Context()); got != unknownCommit {
+		t.Errorf("got %q, want %q", got, unknownCommit)
+	}
+}
+
 func TestRunsInARowAreOfTheSameBuildOrLaterOnes(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q").CombinedOutput(); err != nil {
@@ -264,6 +310,7 @@ func TestRunsInARowAreOfTheSameBuildOrLaterOnes(t *testing.T) {
 		{"a later one", of(first), of(second), true},
 		{"an earlier one", of(second), of(first), false},
 		{"git has forgotten", of("0123abc"), of(second), true},
+		{"git tells no commit", of(first), of(unknownCommit), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := CheckLater(t.Context(), test.recorded, test.run)

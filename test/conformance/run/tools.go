@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,22 +94,57 @@ func kernelRelease() (string, error) {
 	return unix.ByteSliceToString(name.Release[:]), nil
 }
 
-// workingTree names the commit, and what differs from it.
-func workingTree(ctx context.Context) (string, error) {
+// unknownCommit stands for the commit where git does not tell it: a tree without history,
+// or one that belongs to another user.
+const unknownCommit = "unknown"
+
+// workingTree names the commit, and by a sum of its changes what differs from it, files
+// that git does not know included. What becomes no part of a program is left out: documents
+// and what runs record.
+func workingTree(ctx context.Context) string {
 	commit, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask git for the commit: %w", err)
+		return unknownCommit
 	}
 	name := string(bytes.TrimSpace(commit))
-	diff, err := exec.CommandContext(ctx, "git", "diff", "HEAD", "--", "*.go").Output()
-	if err != nil {
-		return "", fmt.Errorf("ask git for changes: %w", err)
-	}
-	if len(diff) > 0 {
-		sum := sha256.Sum256(diff)
+	changes, err := changesOf(ctx)
+	switch {
+	case err != nil:
+		return name + "+" + unknownCommit
+	case len(changes) > 0:
+		sum := sha256.Sum256(changes)
 		name += "+" + hex.EncodeToString(sum[:4])
 	}
-	return name, nil
+	return name
+}
+
+// changesOf returns what differs from the commit: what git says of each file, and its
+// content now.
+func changesOf(ctx context.Context) ([]byte, error) {
+	root, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask git for the folder of the working tree: %w", err)
+	}
+	status, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--",
+		":(top)", ":(top,exclude)docs", ":(top,exclude)*.md",
+		":(top,exclude)test/conformance/results", ":(top,exclude)test/conformance/ratchet").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask git for changes: %w", err)
+	}
+	const state = 3 // Two letters and a space stand before the path.
+	var changes bytes.Buffer
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(status), "\x00"), "\x00") {
+		if len(entry) <= state {
+			continue
+		}
+		fmt.Fprintf(&changes, "%s\n", entry)
+		content, err := os.ReadFile(filepath.Join(string(bytes.TrimSpace(root)), entry[state:]))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		fmt.Fprintf(&changes, "%d %s\n", len(content), content)
+	}
+	return changes.Bytes(), nil
 }
 
 // CheckLater returns an error when the run's programs are older than those of a run that
@@ -117,6 +153,9 @@ func workingTree(ctx context.Context) (string, error) {
 // programs, there is nothing to compare.
 func CheckLater(ctx context.Context, recorded, run conformance.Record) error {
 	before, now := commitOf(recorded), commitOf(run)
+	if now == unknownCommit {
+		return errors.New("git does not tell the commit of the programs, so nothing says whether later runs are of later ones")
+	}
 	if before == "" || now == "" || before == now {
 		return nil
 	}
