@@ -22,18 +22,6 @@ import (
 // patience is how long a test waits for what has to come.
 const patience = 2 * time.Minute
 
-// eventually waits until ok.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %s has not come", patience, what)
-		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // between two looks at another goroutine's work
-	}
-}
-
 // shortDir is a directory for sockets, whose paths have at most 107 bytes.
 func shortDir(t *testing.T) string {
 	t.Helper()
@@ -49,29 +37,73 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
+// agent is a Manager that runs.
+type agent struct {
+	*devices.Manager
+	// changed has a value after each change that is told.
+	changed chan struct{}
+	stop    func()
+}
+
 // start runs a Manager until the test ends or stop is called.
-func start(t *testing.T, dir string) (m *devices.Manager, stop func()) {
+func start(t *testing.T, dir string) *agent {
 	t.Helper()
-	m, err := devices.New(devices.Config{Dir: dir, Changed: func([]types.UID) {}})
+	a := &agent{changed: make(chan struct{}, 1)}
+	var err error
+	a.Manager, err = devices.New(devices.Config{Dir: dir, Changed: func([]types.UID) {
+		select {
+		case a.changed <- struct{}{}:
+		default:
+		}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := m.Run(ctx); err != nil {
+		if err := a.Run(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	stop = func() { cancel(); running.Wait() }
-	t.Cleanup(stop)
-	eventually(t, "the socket", func() bool { return listens(filepath.Join(dir, "kubelet.sock")) })
-	return m, stop
+	a.stop = func() { cancel(); running.Wait() }
+	t.Cleanup(a.stop)
+	awaitSocket(t, filepath.Join(dir, "kubelet.sock"))
+	return a
+}
+
+// awaitSocket waits until somebody listens. Nothing but a connection shows that: the file of
+// a socket is there before.
+func awaitSocket(t *testing.T, socket string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !listens(socket); {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s nobody listens at %s", patience, socket)
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+	}
 }
 
 func listens(socket string) bool {
 	c, err := net.Dial("unix", socket)
 	return err == nil && c.Close() == nil
+}
+
+// await waits until so many devices are healthy.
+func (a *agent) await(t *testing.T, want int) {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		got := len(a.Allocatable()["example.com/gpu"])
+		if got == want {
+			return
+		}
+		select {
+		case <-a.changed:
+		case <-late:
+			t.Fatalf("after %s %d devices are healthy, want %d", patience, got, want)
+		}
+	}
 }
 
 // plug starts a plugin with one device.
@@ -85,32 +117,30 @@ func plug(t *testing.T, dir string) *devicestest.Plugin {
 	return p
 }
 
-func healthy(m *devices.Manager) int { return len(m.Allocatable()["example.com/gpu"]) }
-
 // TestPluginsRegisterOnTheSocket has a plugin come, be killed, come again, and notice that
 // the agent was restarted by the loss of its socket.
 func TestPluginsRegisterOnTheSocket(t *testing.T) {
 	dir := shortDir(t)
-	m, stop := start(t, dir)
+	a := start(t, dir)
 	p := plug(t, dir)
-	eventually(t, "the device", func() bool { return healthy(m) == 1 })
+	a.await(t, 1)
 	p.Kill()
-	eventually(t, "the loss of the device", func() bool { return healthy(m) == 0 })
+	a.await(t, 0)
 	p = plug(t, dir)
-	eventually(t, "the device again", func() bool { return healthy(m) == 1 })
-	stop()
+	a.await(t, 1)
+	a.stop()
 	if _, err := os.Stat(filepath.Join(dir, devices.CheckpointFile)); err != nil {
 		t.Error(err)
 	}
-	m, _ = start(t, dir)
+	a = start(t, dir)
 	if _, err := os.Lstat(p.Endpoint()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after a restart of the agent the socket of the plugin is %v, want it gone", err)
 	}
-	if capacity, _ := m.Resources(); len(capacity) != 1 {
+	if capacity, _ := a.Resources(); len(capacity) != 1 {
 		t.Errorf("after a restart of the agent the capacity is %v, want the resource known", capacity)
 	}
 	plug(t, dir)
-	eventually(t, "the device in the next process", func() bool { return healthy(m) == 1 })
+	a.await(t, 1)
 }
 
 func TestRegistrationsThatAreRefused(t *testing.T) {

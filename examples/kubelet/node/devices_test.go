@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -48,8 +49,13 @@ func startDesk(t *testing.T) *deviceDesk {
 		}
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
-	for _, err := os.Lstat(filepath.Join(dir, "kubelet.sock")); err != nil; _, err = os.Lstat(filepath.Join(dir, "kubelet.sock")) {
-		time.Sleep(time.Millisecond) // until the other goroutine listens
+	for { // until the other goroutine listens, which nothing but a connection shows
+		c, err := net.Dial("unix", filepath.Join(dir, "kubelet.sock"))
+		if err == nil {
+			_ = c.Close()
+			break
+		}
+		time.Sleep(time.Millisecond)
 	}
 	p, err := devicestest.Start(t.Context(), devicestest.Config{
 		Dir: dir, Resource: "example.com/gpu", Devices: []*deviceapi.Device{devicestest.Healthy("0"), devicestest.Unhealthy("1")},
