@@ -27,12 +27,16 @@ type Heading struct {
 	Commit string `json:"commit,omitempty"`
 	// Began is when the run began.
 	Began time.Time `json:"began,omitzero"`
+	// Focus and Skip narrowed the set. Empty where they did not.
+	Focus string `json:"focus,omitempty"`
+	Skip  string `json:"skip,omitempty"`
 }
 
 // Same reports whether results under one heading count for the other: the same programs
-// ran the same set.
+// ran the same specs.
 func (h Heading) Same(other Heading) bool {
-	return h.Set == other.Set && h.Kit == other.Kit && slices.Equal(h.Versions, other.Versions) && slices.Equal(h.Build, other.Build)
+	return h.Set == other.Set && h.Kit == other.Kit && h.Focus == other.Focus && h.Skip == other.Skip &&
+		slices.Equal(h.Versions, other.Versions) && slices.Equal(h.Build, other.Build)
 }
 
 // Journal is a file that results are added to as they come, so that a run that was
@@ -48,21 +52,45 @@ type Past struct {
 	Heading Heading
 	// Results are in the order in which they came; see [Latest].
 	Results []Result
-	// Wall is how long all parts of the run took together.
-	Wall time.Duration
-	// Load is how many processes wanted a processor meanwhile, on average: the mean of
-	// the kernel's load averages. Zero when it is not known.
-	Load float64
+	// Stretch is all parts of the run together.
+	Stretch
 	// Runtime names the container runtime and its version.
 	Runtime []string
 }
 
+// Stretch is time that a suite ran.
+type Stretch struct {
+	// Wall is how long it was.
+	Wall time.Duration `json:"wall,omitempty"`
+	// Load is how many processes wanted a processor meanwhile, on average: the mean of
+	// the kernel's load averages. Zero when it is not known.
+	Load float64 `json:"load,omitempty"`
+	// Procs is how many specs ran at the same time at most. Zero when it is not known or
+	// was not the same throughout.
+	Procs int `json:"procs,omitempty"`
+}
+
+// plus returns both together; the load counts by the time that it lasted.
+func (s Stretch) plus(more Stretch) Stretch {
+	all := Stretch{Wall: s.Wall + more.Wall, Procs: s.Procs}
+	if all.Wall == 0 {
+		return Stretch{}
+	}
+	all.Load = (s.Load*s.Wall.Seconds() + more.Load*more.Wall.Seconds()) / all.Wall.Seconds()
+	switch {
+	case s.Wall == 0:
+		all.Procs = more.Procs
+	case more.Wall > 0 && more.Procs != s.Procs:
+		all.Procs = 0
+	}
+	return all
+}
+
 // journalLine is a line after the heading: one of these.
 type journalLine struct {
-	Result  *Result       `json:"result,omitempty"`
-	Wall    time.Duration `json:"wall,omitempty"`
-	Load    float64       `json:"load,omitempty"` // Of the time in Wall.
-	Runtime []string      `json:"runtime,omitempty"`
+	Result *Result `json:"result,omitempty"`
+	Stretch
+	Runtime []string `json:"runtime,omitempty"`
 }
 
 // ReadJournal reads the journal at path as it is.
@@ -146,7 +174,7 @@ func parseJournal(data []byte) Past {
 }
 
 func (p *Past) take(line journalLine) {
-	p.takeWall(max(0, line.Wall), max(0, line.Load))
+	p.Stretch = p.plus(Stretch{Wall: max(0, line.Wall), Load: max(0, line.Load), Procs: max(0, line.Procs)})
 	if line.Runtime != nil {
 		p.Runtime = line.Runtime
 	}
@@ -157,21 +185,11 @@ func (p *Past) take(line journalLine) {
 	}
 }
 
-// takeWall adds a part of the run; the load counts by the time it lasted.
-func (p *Past) takeWall(wall time.Duration, load float64) {
-	if all := p.Wall + wall; all > 0 {
-		p.Load = (p.Load*p.Wall.Seconds() + load*wall.Seconds()) / all.Seconds()
-	}
-	p.Wall += wall
-}
-
 // Add appends a result.
 func (j *Journal) Add(r Result) error { return j.add(journalLine{Result: &r}) }
 
-// AddWall appends how long a part of the run took, and the machine's load meanwhile.
-func (j *Journal) AddWall(d time.Duration, load float64) error {
-	return j.add(journalLine{Wall: d, Load: load})
-}
+// AddStretch appends time that the suite ran.
+func (j *Journal) AddStretch(s Stretch) error { return j.add(journalLine{Stretch: s}) }
 
 // SetRuntime appends the names of the container runtime and its version.
 func (j *Journal) SetRuntime(versions []string) error { return j.add(journalLine{Runtime: versions}) }

@@ -31,7 +31,7 @@ func TestKilledRunGoesOn(t *testing.T) {
 	heading := Heading{Set: "quick", Kit: "stock", Versions: []string{"kubernetes v1.37.2"}}
 	first := openTestJournal(t, path, heading, "a", "b", "c")
 	addTo(t, first, "a")
-	if err := first.AddWall(time.Minute, 3); err != nil {
+	if err := first.AddStretch(Stretch{Wall: time.Minute, Load: 3, Procs: 6}); err != nil {
 		t.Fatal(err)
 	}
 	// The machine stops in the middle of a line.
@@ -49,11 +49,11 @@ func TestKilledRunGoesOn(t *testing.T) {
 	if wall := second.Past().Wall; wall != time.Minute {
 		t.Errorf("the run has taken %s, want 1m", wall)
 	}
-	if err := second.AddWall(3*time.Minute, 1); err != nil {
+	if err := second.AddStretch(Stretch{Wall: 3 * time.Minute, Load: 1, Procs: 6}); err != nil {
 		t.Fatal(err)
 	}
-	if load := second.Past().Load; load != 1.5 {
-		t.Errorf("the load was %v, want 1.5: the mean by time", load)
+	if got, want := second.Past().Stretch, (Stretch{Wall: 4 * time.Minute, Load: 1.5, Procs: 6}); got != want {
+		t.Errorf("the run was %+v, want %+v: the mean load by time", got, want)
 	}
 	addTo(t, second, "b")
 	third := openTestJournal(t, path, heading, "a", "b", "c")
@@ -72,6 +72,7 @@ func TestNewRunBegins(t *testing.T) {
 	}{
 		{"when the last one is whole", heading, []string{"a"}},
 		{"with another version", Heading{Set: "quick", Kit: "stock", Versions: []string{"kernel 2"}}, []string{"a", "b"}},
+		{"with other specs", Heading{Set: "quick", Kit: "stock", Versions: heading.Versions, Build: heading.Build, Focus: "a"}, []string{"a", "b"}},
 		{"with another build", Heading{Set: "quick", Kit: "stock", Versions: heading.Versions, Build: []string{"kubelet 2"}}, []string{"a", "b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,6 +100,41 @@ func TestRunGoesOnAtAnotherCommitOfTheSameBuild(t *testing.T) {
 	}
 	if diff := cmp.Diff(heading, past.Heading); diff != "" {
 		t.Errorf("heading (-want +got):\n%s", diff)
+	}
+}
+
+func TestStretchesAddUp(t *testing.T) {
+	hour := Stretch{Wall: time.Hour, Load: 2, Procs: 6}
+	for _, test := range []struct {
+		name      string
+		one, more Stretch
+		want      Stretch
+	}{
+		{"the first", Stretch{}, hour, hour},
+		{"no time", hour, Stretch{}, hour},
+		{"nothing", Stretch{}, Stretch{Load: 1, Procs: 6}, Stretch{}},
+		{"another load", hour, Stretch{Wall: 3 * time.Hour, Load: 6, Procs: 6}, Stretch{Wall: 4 * time.Hour, Load: 5, Procs: 6}},
+		{"more specs at a time", hour, Stretch{Wall: time.Hour, Load: 2, Procs: 8}, Stretch{Wall: 2 * time.Hour, Load: 2}},
+		{"not known before", Stretch{Wall: time.Hour, Load: 2}, hour, Stretch{Wall: 2 * time.Hour, Load: 2}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.one.plus(test.more); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestJournalOfEarlierRunsIsRead: their lines lack what came later.
+func TestJournalOfEarlierRunsIsRead(t *testing.T) {
+	past := parseJournal([]byte("{\"set\":\"quick\",\"kit\":\"stock\",\"versions\":null}\n" +
+		"{\"result\":{\"spec\":\"a\",\"state\":\"passed\"}}\n{\"wall\":60000000000,\"load\":2}\n{\"runtime\":[\"fake 1\"]}\n"))
+	want := Past{
+		Heading: Heading{Set: "quick", Kit: "stock"}, Results: []Result{{Spec: "a", State: Passed}},
+		Stretch: Stretch{Wall: time.Minute, Load: 2}, Runtime: []string{"fake 1"},
+	}
+	if diff := cmp.Diff(want, past); diff != "" {
+		t.Errorf("journal (-want +got):\n%s", diff)
 	}
 }
 

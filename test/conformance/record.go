@@ -25,6 +25,8 @@ type Record struct {
 	Wall time.Duration `json:"wall"`
 	// Load is the machine's load average meanwhile. Zero when it is not known.
 	Load float64 `json:"load,omitempty"`
+	// Procs is how many specs ran at the same time at most. Zero when it is not known.
+	Procs int `json:"procs,omitempty"`
 	// Results are those of all specs of the set, in the order of their names.
 	Results []Result `json:"results"`
 }
@@ -38,6 +40,9 @@ func (r Record) Encode(w io.Writer) error {
 	fmt.Fprintf(&b, "# set %s\n# kit %s\n# date %s\n# wall %s\n", r.Set, r.Kit, r.Date.UTC().Format(time.RFC3339), r.Wall.Round(time.Second))
 	if r.Load > 0 {
 		fmt.Fprintf(&b, "# load %.1f\n", r.Load)
+	}
+	if r.Procs > 0 {
+		fmt.Fprintf(&b, "# procs %d\n", r.Procs)
 	}
 	for _, version := range r.Versions {
 		fmt.Fprintf(&b, "# version %s\n", version)
@@ -118,6 +123,8 @@ func number(s string) (float64, error) {
 	return v, nil
 }
 
+// parseHeading takes a line about the whole run. What a later version may add is passed
+// over.
 func (r *Record) parseHeading(heading string) (err error) {
 	key, value, _ := strings.Cut(heading, " ")
 	switch key {
@@ -135,8 +142,10 @@ func (r *Record) parseHeading(heading string) (err error) {
 		r.Wall, err = time.ParseDuration(value)
 	case "load":
 		r.Load, err = number(value)
-	default:
-		err = fmt.Errorf("unknown heading %q", key)
+	case "procs":
+		var procs uint64
+		procs, err = strconv.ParseUint(value, 10, 16)
+		r.Procs = int(procs)
 	}
 	return err
 }

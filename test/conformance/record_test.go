@@ -18,6 +18,7 @@ func exampleRecord() Record {
 		Build:    []string{"kube-proxy 0123456789ab"},
 		Wall:     15*time.Minute + 2*time.Second,
 		Load:     3.4,
+		Procs:    6,
 		Results: []Result{
 			{Spec: "[sig-network] a", State: Passed, Time: 12300 * time.Millisecond},
 			{Spec: "[sig-network] b", State: Failed, Time: time.Minute, Message: "timed out"},
@@ -47,7 +48,7 @@ func TestParseRecordNamesTheBadLine(t *testing.T) {
 		{"bad number", "passed\tsoon\tspec\n", `"soon"`},
 		{"not a number", "passed\tNaN\tspec\n", `"NaN"`},
 		{"huge", "passed\t1e300\tspec\n", `"1e300"`},
-		{"unknown heading", "# colour red\n", "colour"},
+		{"bad number of processes", "# procs -6\n", `"-6"`},
 		{"bad load", "# load NaN\n", `"NaN"`},
 		{"bad date", "# date tomorrow\n", "tomorrow"},
 	} {
@@ -70,6 +71,13 @@ func TestRecordMayLackWhatEarlierOnesLacked(t *testing.T) {
 	}
 	if got.Version("nodekit") != "1+2" || got.Version("node") != "" {
 		t.Errorf("versions %q and %q, want that of the program of exactly this name", got.Version("nodekit"), got.Version("node"))
+	}
+}
+
+func TestRecordMayHoldWhatLaterOnesAdd(t *testing.T) {
+	got, err := ParseRecord(strings.NewReader("# set x\n# colour red\npassed\t1.0\ta\n"))
+	if err != nil || got.Set != "x" || len(got.Results) != 1 {
+		t.Errorf("got %+v, %v, want the set and the result", got, err)
 	}
 }
 

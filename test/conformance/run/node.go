@@ -201,16 +201,12 @@ func (n *nodeEnvironment) runBatch(ctx context.Context, dir string, specs []stri
 	if err != nil {
 		return nil, err
 	}
-	procs := n.cfg.Procs
-	if n.cfg.Set.Standalone {
-		procs = 1
-	}
 	settings := n.Dir("settings")
 	if err := testnode.CopySettings(settings); err != nil {
 		return nil, err
 	}
 	args := []string{"-c", suiteScript, "suite", strconv.Itoa(n.runtime.PID()), n.CgroupRoot(), dir, n.service, settings}
-	args = append(args, ginkgoArguments(ginkgo, dir, specs, procs)...)
+	args = append(args, ginkgoArguments(ginkgo, dir, specs, n.cfg.Procs)...)
 	args = append(args, suite, "--",
 		"--container-runtime-endpoint=unix://"+n.Socket(), "--kubelet-config-file="+config,
 		"--prepull-images=false", "--report-dir="+dir, "--standalone-mode="+strconv.FormatBool(n.cfg.Set.Standalone),

@@ -30,7 +30,10 @@ func (r *runner) heading(ctx context.Context) (conformance.Heading, error) {
 	if err != nil {
 		return conformance.Heading{}, err
 	}
-	heading := conformance.Heading{Set: r.cfg.Set.Name, Kit: r.cfg.Kit.Name(r.cfg.Set), Versions: others, Began: time.Now().UTC().Truncate(time.Second)}
+	heading := conformance.Heading{
+		Set: r.cfg.Set.Name, Kit: r.cfg.Kit.Name(r.cfg.Set), Focus: r.cfg.Focus, Skip: r.cfg.Skip,
+		Versions: others, Began: time.Now().UTC().Truncate(time.Second),
+	}
 	if heading.Build, err = r.sums(dir); err != nil {
 		return heading, err
 	}
@@ -46,6 +49,9 @@ func (r *runner) resumed(past conformance.Past, others []string) (conformance.He
 	heading := past.Heading
 	if len(conformance.Missing(r.specs, past.Results)) == 0 || heading.Set == "" {
 		return heading, errors.New("there is no run to go on with: each spec of the last one has a result, or there was none")
+	}
+	if heading.Focus != r.cfg.Focus || heading.Skip != r.cfg.Skip {
+		return heading, fmt.Errorf("the run began with FOCUS=%q SKIP=%q: FRESH=1 begins anew", heading.Focus, heading.Skip)
 	}
 	if !slices.Equal(heading.Versions, others) {
 		return heading, fmt.Errorf("the run began with %s, and this is %s: FRESH=1 begins anew",
@@ -66,7 +72,13 @@ func (r *runner) resumed(past conformance.Past, others []string) (conformance.He
 // one.
 func (r *runner) sayWhatIsGivenUp(past conformance.Past, heading conformance.Heading) {
 	have := len(conformance.Latest(past.Results))
-	if have == 0 || past.Heading.Same(heading) || len(conformance.Missing(r.specs, past.Results)) == 0 {
+	selected := past.Heading.Focus == heading.Focus && past.Heading.Skip == heading.Skip
+	if have == 0 || past.Heading.Same(heading) || selected && len(conformance.Missing(r.specs, past.Results)) == 0 {
+		return
+	}
+	if !selected {
+		r.cfg.Progress(fmt.Sprintf("a new run begins: that of %s, with %d results, was of FOCUS=%q SKIP=%q",
+			past.Heading.Began.Format(time.RFC3339), have, past.Heading.Focus, past.Heading.Skip))
 		return
 	}
 	r.cfg.Progress(fmt.Sprintf("a new run begins: that of %s, with %d results, was of other programs (%s)",

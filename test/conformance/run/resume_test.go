@@ -39,7 +39,7 @@ func (h *hangingSuite) run(_ context.Context, _ string, specs []string, add func
 // runnerIn is a runner for the environment whose journal is in dir.
 func runnerIn(dir string, env environment, specs ...string) (*runner, error) {
 	r := newRunner(Config{Set: conformance.Set{Name: "set"}, Kit: conformance.Kit{Kubelet: conformance.Ours, Proxy: conformance.Stock, Runtime: "fake"}})
-	r.dir, r.specs, r.all = dir, specs, len(specs)
+	r.dir, r.specs = dir, specs
 	r.start = func(context.Context, Config, string) (environment, error) { return env, nil }
 	var err error
 	r.journal, err = conformance.OpenJournal(r.journalPath(), conformance.Heading{Set: "set"}, specs)
@@ -118,6 +118,8 @@ func TestResumeTakesTheProgramsThatTheRunBeganWith(t *testing.T) {
 	heading := conformance.Heading{Set: "set", Versions: []string{"kernel 6"}, Build: build}
 	other := heading
 	other.Build = []string{"kubelet 000000000000"}
+	narrow := heading
+	narrow.Focus = "a"
 	for _, test := range []struct {
 		name   string
 		past   conformance.Past
@@ -127,6 +129,7 @@ func TestResumeTakesTheProgramsThatTheRunBeganWith(t *testing.T) {
 		{"they are there", conformance.Past{Heading: heading, Results: one}, []string{"kernel 6"}, ""},
 		{"another kernel", conformance.Past{Heading: heading, Results: one}, []string{"kernel 7"}, "began with kernel 6"},
 		{"another build", conformance.Past{Heading: other, Results: one}, []string{"kernel 6"}, "began with kubelet 000000000000"},
+		{"other specs", conformance.Past{Heading: narrow, Results: one}, []string{"kernel 6"}, `FOCUS="a"`},
 		{"no run", conformance.Past{}, []string{"kernel 6"}, "no run to go on with"},
 		{
 			"a whole run",
@@ -201,6 +204,40 @@ func TestNewRunSaysWhatItGivesUp(t *testing.T) {
 	if len(lines) != 1 || !strings.Contains(lines[0], "1 results") || !strings.Contains(lines[0], "kubelet 1") {
 		t.Errorf("got %q, want a line with the number of results and the build", lines)
 	}
+	past.Heading = now
+	past.Heading.Focus = "a|b"
+	r.sayWhatIsGivenUp(past, now)
+	if len(lines) != 2 || !strings.Contains(lines[1], `FOCUS="a|b"`) {
+		t.Errorf("got %q, want a second line with the specs of the run before", lines)
+	}
+}
+
+func TestNarrowedRunHasAJournalOfItsOwn(t *testing.T) {
+	set, kit := conformance.Set{Name: "set"}, conformance.Kit{Kubelet: conformance.Ours, Runtime: "fake"}
+	whole := newRunner(Config{Set: set, Kit: kit, Dir: "out"})
+	for _, cfg := range []Config{
+		{Set: set, Kit: kit, Dir: "out", Focus: "a"},
+		{Set: set, Kit: kit, Dir: "out", Skip: "a"},
+	} {
+		r := newRunner(cfg)
+		if r.journalPath() == whole.journalPath() || r.buildDir() == whole.buildDir() {
+			t.Errorf("FOCUS=%q SKIP=%q: journal %s and programs %s are those of the whole set", cfg.Focus, cfg.Skip, r.journalPath(), r.buildDir())
+		}
+		if r.outcome(conformance.Past{}).Whole() {
+			t.Errorf("FOCUS=%q SKIP=%q: it counts as whole", cfg.Focus, cfg.Skip)
+		}
+	}
+	if !whole.outcome(conformance.Past{}).Whole() {
+		t.Error("the whole set does not count as whole")
+	}
+}
+
+func TestStandaloneSpecsRunOneByOne(t *testing.T) {
+	for standalone, want := range map[bool]int{true: 1, false: 8} {
+		if got := newRunner(Config{Set: conformance.Set{Standalone: standalone}, Procs: 8}).cfg.Procs; got != want {
+			t.Errorf("standalone %v: %d specs at a time, want %d", standalone, got, want)
+		}
+	}
 }
 
 func TestRunHasOneRuntime(t *testing.T) {
@@ -215,16 +252,6 @@ func TestRunHasOneRuntime(t *testing.T) {
 	}
 	if err := r.noteRuntime(t.Context(), &fakeSuite{}); err == nil || !strings.Contains(err.Error(), "fake 0") {
 		t.Errorf("got %v, want an error that names the runtime the run began on", err)
-	}
-}
-
-func TestLoadIsKnown(t *testing.T) {
-	if _, ok := loadAverage(); !ok {
-		t.Skip("the kernel tells of no load")
-	}
-	load := watchLoad(t.Context())
-	if got := load(); got < 0 {
-		t.Errorf("load %v", got)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodekit-go/nodekit/test/conformance"
 )
@@ -18,13 +17,16 @@ type Config struct {
 	// Set is the specs, and Kit what the nodes are made of.
 	Set conformance.Set
 	Kit conformance.Kit
-	// Focus and Skip narrow the set by regular expressions. Empty changes nothing.
+	// Focus and Skip narrow the set by regular expressions. Empty changes nothing. A run
+	// of a narrowed set has a journal of its own: it neither counts for a whole run nor
+	// puts an end to one that was killed.
 	Focus, Skip string
 	// Dir is the folder for the results of all sets. Required.
 	Dir string
 	// Tree holds the files under version control. Required.
 	Tree Tree
-	// Procs is how many specs run at the same time. Zero means 6.
+	// Procs is how many specs run at the same time. Zero means 6. It is 1 for a set of a
+	// kubelet without API server.
 	Procs int
 	// Fresh forgets the results of a run that was killed.
 	Fresh bool
@@ -40,6 +42,8 @@ type Config struct {
 	Progress func(string)
 }
 
+func (cfg Config) narrowed() bool { return cfg.Focus != "" || cfg.Skip != "" }
+
 // Outcome is a run's results and what they mean.
 type Outcome struct {
 	// Record is the whole results; see [Outcome.Whole].
@@ -52,7 +56,7 @@ type Outcome struct {
 	Setup []string
 	// Dir is the folder of this run.
 	Dir string
-	// Narrowed is true when focus or skip left specs of the set out.
+	// Narrowed is true when focus or skip were to leave specs of the set out.
 	Narrowed bool
 }
 
@@ -103,7 +107,6 @@ type runner struct {
 	cfg     Config
 	dir     string
 	specs   []string // What was asked for.
-	all     int      // How many specs the set has.
 	must    conformance.Ratchet
 	stock   conformance.Runs
 	journal *conformance.Journal
@@ -116,10 +119,17 @@ func newRunner(cfg Config) *runner {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
 	}
-	if cfg.Procs == 0 {
+	switch {
+	case cfg.Set.Standalone: // There is one kubelet, and each spec has it for itself.
+		cfg.Procs = 1
+	case cfg.Procs == 0:
 		cfg.Procs = 6
 	}
-	return &runner{cfg: cfg, dir: filepath.Join(cfg.Dir, cfg.Set.Name, cfg.Kit.Name(cfg.Set)), start: start}
+	dir := filepath.Join(cfg.Dir, cfg.Set.Name, cfg.Kit.Name(cfg.Set))
+	if cfg.narrowed() {
+		dir = filepath.Join(dir, "narrowed")
+	}
+	return &runner{cfg: cfg, dir: dir, start: start}
 }
 
 func (r *runner) journalPath() string { return filepath.Join(r.dir, "journal.jsonl") }
@@ -166,7 +176,6 @@ func (r *runner) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.all = len(set)
 	r.specs, err = conformance.Narrow(set, r.cfg.Focus, r.cfg.Skip)
 	if err == nil && len(r.specs) == 0 {
 		err = fmt.Errorf("no spec of the set %s matches", r.cfg.Set.Name)
@@ -264,10 +273,10 @@ func (r *runner) part(ctx context.Context, env environment, specs []string) erro
 	if err != nil {
 		return err
 	}
-	began, load := time.Now(), watchLoad(ctx)
+	stop := clock{procs: r.cfg.Procs, add: r.journal.AddStretch, load: loadAverage}.start(ctx)
 	setup, err := env.run(ctx, dir, specs, r.journal.Add)
 	r.setup = append(r.setup, setup...)
-	return errors.Join(err, r.journal.AddWall(time.Since(began), load()))
+	return errors.Join(err, stop())
 }
 
 // nextPart makes the next of the folders part-1, part-2, ….
@@ -291,13 +300,13 @@ func (r *runner) outcome(past conformance.Past) Outcome {
 		Record: conformance.Record{
 			Set: past.Heading.Set, Kit: past.Heading.Kit, Date: past.Heading.Began,
 			Versions: allVersions(past), Build: past.Heading.Build,
-			Wall: past.Wall, Load: past.Load, Results: results,
+			Wall: past.Wall, Load: past.Load, Procs: past.Procs, Results: results,
 		},
 		Specs:    r.specs,
 		Verdict:  conformance.Judge(r.specs, results, r.must, r.stock.Newest().Results),
 		Setup:    r.setup,
 		Dir:      r.dir,
-		Narrowed: len(r.specs) < r.all,
+		Narrowed: r.cfg.narrowed(),
 	}
 }
 

@@ -46,7 +46,7 @@ func testRunner(t *testing.T, suite *fakeSuite, kubelet conformance.Whose, specs
 	t.Helper()
 	set := conformance.Set{Name: "set", Part: conformance.Node}
 	r := newRunner(Config{Set: set, Kit: conformance.Kit{Kubelet: kubelet, Proxy: conformance.Stock, Runtime: "fake"}, Dir: t.TempDir()})
-	r.dir, r.specs, r.all = t.TempDir(), specs, len(specs)
+	r.dir, r.specs = t.TempDir(), specs
 	r.start = func(context.Context, Config, string) (environment, error) { return suite, nil }
 	var err error
 	r.journal, err = conformance.OpenJournal(r.journalPath(), conformance.Heading{Set: "set"}, specs)
