@@ -55,7 +55,8 @@ type AddressRules struct {
 	Hostname string
 	// NodeIPs are the addresses that are wanted; see ParseNodeIPs.
 	NodeIPs []netip.Addr
-	// CloudProvider says that a cloud controller sets the addresses.
+	// CloudProvider says that a cloud controller sets the addresses. Those of these rules
+	// are Provisional then; see Facts.
 	CloudProvider bool
 }
 
@@ -71,16 +72,13 @@ func (r AddressRules) Validate() error {
 
 // Addresses returns the addresses to be reported: the node IPs, else the hostname if it
 // is an address, else what DNS has for the name and the machine has, else the one from
-// which the machine talks to the world. nil says that the Node keeps the addresses that
-// a cloud controller gave it, as has tells.
-func (r AddressRules) Addresses(ctx context.Context, host Host, has bool) ([]corev1.NodeAddress, error) {
+// which the machine talks to the world. Without node IPs a cloud controller is left to
+// find the address.
+func (r AddressRules) Addresses(ctx context.Context, host Host) ([]corev1.NodeAddress, error) {
 	for _, ip := range r.NodeIPs {
 		if err := r.check(ip, host); err != nil {
 			return nil, err
 		}
-	}
-	if r.CloudProvider && has {
-		return nil, nil
 	}
 	if r.CloudProvider && len(r.NodeIPs) == 0 {
 		return []corev1.NodeAddress{r.hostname()}, nil
@@ -170,11 +168,28 @@ func (r AddressRules) find(ctx context.Context, host Host) (netip.Addr, error) {
 	if len(known) > 0 {
 		return known[0], nil
 	}
-	ip, err := host.Source(ipv6)
+	ip, err := source(host, ipv6)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("find the address of node %s, which --node-ip can name: %w", r.Name, errors.Join(lookupErr, err))
 	}
 	return ip, nil
+}
+
+// source returns the address from which a machine talks to the world, by the one family
+// or, where that leads nowhere, by the other.
+func source(host Host, ipv6 bool) (netip.Addr, error) {
+	var errs []error
+	for _, v6 := range []bool{ipv6, !ipv6} {
+		ip, err := host.Source(v6)
+		if err == nil {
+			err = checkKind(ip)
+		}
+		if err == nil {
+			return ip, nil
+		}
+		errs = append(errs, err)
+	}
+	return netip.Addr{}, errors.Join(errs...)
 }
 
 // ThisHost is the machine, or the network namespace, in which the program runs.
@@ -213,7 +228,7 @@ func (ThisHost) Source(ipv6 bool) (netip.Addr, error) {
 	}
 	conn, err := net.Dial(network, to)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("this machine has no default route: %w", err)
+		return netip.Addr{}, fmt.Errorf("this machine has no default route for %s: %w", map[bool]string{false: "IPv4", true: "IPv6"}[ipv6], err)
 	}
 	defer conn.Close()
 	local, err := netip.ParseAddrPort(conn.LocalAddr().String())

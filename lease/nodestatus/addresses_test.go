@@ -55,32 +55,33 @@ func TestAddresses(t *testing.T) {
 		name  string
 		rules nodestatus.AddressRules
 		host  host
-		has   bool
 		want  string
 		err   string
 	}{
-		{"route", nodestatus.AddressRules{}, machine, false, "InternalIP 10.0.0.2 Hostname node-a", ""},
-		{"route by IPv6", nodestatus.AddressRules{NodeIPs: parse([]string{"::"})}, machine, false, "InternalIP 2001:db8::2 Hostname node-a", ""},
-		{"name in DNS", nodestatus.AddressRules{}, withDNS, false, "InternalIP 10.0.0.2 Hostname node-a", ""},
-		{"name in DNS by IPv6", nodestatus.AddressRules{NodeIPs: parse([]string{"::"})}, withDNS, false, "InternalIP 2001:db8::2 Hostname node-a", ""},
-		{"other family in DNS", nodestatus.AddressRules{}, host{addrs: machine.addrs, dns: []string{"2001:db8::2"}}, false, "InternalIP 2001:db8::2 Hostname node-a", ""},
-		{"hostname is an address", nodestatus.AddressRules{Hostname: "10.9.9.9"}, machine, false, "InternalIP 10.9.9.9 Hostname 10.9.9.9", ""},
-		{"node IP", nodestatus.AddressRules{NodeIPs: parse([]string{"2001:db8::2"})}, machine, false, "InternalIP 2001:db8::2 Hostname node-a", ""},
-		{"both families", nodestatus.AddressRules{NodeIPs: parse([]string{"10.0.0.2", "2001:db8::2"})}, machine, false, "InternalIP 10.0.0.2 InternalIP 2001:db8::2 Hostname node-a", ""},
-		{"cloud", nodestatus.AddressRules{CloudProvider: true}, machine, false, "Hostname node-a", ""},
-		{"cloud that has set addresses", nodestatus.AddressRules{CloudProvider: true, NodeIPs: parse([]string{"10.0.0.2"})}, machine, true, "", ""},
-		{"cloud with node IP", nodestatus.AddressRules{CloudProvider: true, NodeIPs: parse([]string{"10.0.0.2"})}, machine, false, "InternalIP 10.0.0.2 Hostname node-a", ""},
-		{"cloud with a family", nodestatus.AddressRules{CloudProvider: true, NodeIPs: parse([]string{"0.0.0.0"})}, machine, false, "InternalIP 10.0.0.2 Hostname node-a", ""},
-		{"no way out", nodestatus.AddressRules{}, host{}, false, "", "--node-ip can name"},
-		{"foreign", nodestatus.AddressRules{NodeIPs: parse([]string{"10.0.0.3"})}, machine, false, "", "node IP 10.0.0.3 is not an address of this machine"},
-		{"loopback", nodestatus.AddressRules{NodeIPs: parse([]string{"127.0.0.1"})}, machine, false, "", "is a loopback address"},
-		{"link-local", nodestatus.AddressRules{NodeIPs: parse([]string{"fe80::1"})}, machine, false, "", "is a link-local address"},
-		{"multicast", nodestatus.AddressRules{NodeIPs: parse([]string{"224.0.0.1"})}, machine, false, "", "is a multicast address"},
+		{"route", nodestatus.AddressRules{}, machine, "InternalIP 10.0.0.2 Hostname node-a", ""},
+		{"route by IPv6", nodestatus.AddressRules{NodeIPs: parse([]string{"::"})}, machine, "InternalIP 2001:db8::2 Hostname node-a", ""},
+		{"name in DNS", nodestatus.AddressRules{}, withDNS, "InternalIP 10.0.0.2 Hostname node-a", ""},
+		{"name in DNS by IPv6", nodestatus.AddressRules{NodeIPs: parse([]string{"::"})}, withDNS, "InternalIP 2001:db8::2 Hostname node-a", ""},
+		{"other family in DNS", nodestatus.AddressRules{}, host{addrs: machine.addrs, dns: []string{"2001:db8::2"}}, "InternalIP 2001:db8::2 Hostname node-a", ""},
+		{"IPv6 alone", nodestatus.AddressRules{}, host{v6: "2001:db8::2"}, "InternalIP 2001:db8::2 Hostname node-a", ""},
+		{"IPv4 alone, asked for the other", nodestatus.AddressRules{NodeIPs: parse([]string{"::"})}, host{v4: "10.0.0.2"}, "InternalIP 10.0.0.2 Hostname node-a", ""},
+		{"no IPv6 address but a link-local one", nodestatus.AddressRules{}, host{v6: "fe80::1"}, "", "is a link-local address"},
+		{"hostname is an address", nodestatus.AddressRules{Hostname: "10.9.9.9"}, machine, "InternalIP 10.9.9.9 Hostname 10.9.9.9", ""},
+		{"node IP", nodestatus.AddressRules{NodeIPs: parse([]string{"2001:db8::2"})}, machine, "InternalIP 2001:db8::2 Hostname node-a", ""},
+		{"both families", nodestatus.AddressRules{NodeIPs: parse([]string{"10.0.0.2", "2001:db8::2"})}, machine, "InternalIP 10.0.0.2 InternalIP 2001:db8::2 Hostname node-a", ""},
+		{"cloud", nodestatus.AddressRules{CloudProvider: true}, machine, "Hostname node-a", ""},
+		{"cloud with node IP", nodestatus.AddressRules{CloudProvider: true, NodeIPs: parse([]string{"10.0.0.2"})}, machine, "InternalIP 10.0.0.2 Hostname node-a", ""},
+		{"cloud with a family", nodestatus.AddressRules{CloudProvider: true, NodeIPs: parse([]string{"0.0.0.0"})}, machine, "InternalIP 10.0.0.2 Hostname node-a", ""},
+		{"no way out", nodestatus.AddressRules{}, host{}, "", "--node-ip can name"},
+		{"foreign", nodestatus.AddressRules{NodeIPs: parse([]string{"10.0.0.3"})}, machine, "", "node IP 10.0.0.3 is not an address of this machine"},
+		{"loopback", nodestatus.AddressRules{NodeIPs: parse([]string{"127.0.0.1"})}, machine, "", "is a loopback address"},
+		{"link-local", nodestatus.AddressRules{NodeIPs: parse([]string{"fe80::1"})}, machine, "", "is a link-local address"},
+		{"multicast", nodestatus.AddressRules{NodeIPs: parse([]string{"224.0.0.1"})}, machine, "", "is a multicast address"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.rules.Name = "node-a"
-			got, err := tt.rules.Addresses(t.Context(), tt.host, tt.has)
+			got, err := tt.rules.Addresses(t.Context(), tt.host)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q in it", err, tt.err)

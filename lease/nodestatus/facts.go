@@ -17,6 +17,9 @@ type Facts struct {
 	// others that the Node has, put there by somebody else, stay. Huge pages that are
 	// not in it are gone. Images may be in any order and number.
 	Status corev1.NodeStatus
+	// Provisional says that the addresses are for a Node that has none: a cloud
+	// controller sets them, and those that it has set stay.
+	Provisional bool
 	// MaxImages is how many images are reported; 0: DefaultMaxImages, negative: all.
 	MaxImages int
 	// ProvidedIPs are the addresses of --node-ip for an external cloud provider, which

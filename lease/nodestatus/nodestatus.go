@@ -52,6 +52,9 @@ type Config struct {
 	Facts func(ctx context.Context) (Facts, error)
 	// NotReady says why the node is not ready, cheaply: it is asked ten times a second
 	// until the node is ready for the first time. nil: it is always ready. See Health.
+	// A Node that was ready before Run stays so for up to 10 s after it began, unless
+	// the machine was booted meanwhile or is going down: who has just started does not
+	// know yet how the node is.
 	NotReady func() []string
 	// Pressures says what is short; nil: nothing is.
 	Pressures Pressures
@@ -76,7 +79,7 @@ type Hooks struct {
 	// Registered is called when the Node was created, or found for the first time.
 	Registered func(*corev1.Node)
 	// Reported is called with the Node as the server returned it: after each status
-	// that was sent, and each look that found nothing to send. It must not be changed.
+	// that was sent, and each look after which nothing was. It must not be changed.
 	Reported func(*corev1.Node)
 	// Event is called for what the kubelet tells in events of the Node.
 	Event func(Event)
@@ -161,6 +164,8 @@ type Reporter struct {
 
 	// The fields below belong to Run.
 
+	// began is when it was called.
+	began time.Time
 	// node is the Node as the server last returned it, nil if there is none.
 	node *corev1.Node
 	// adopted says that a Node that was there before was reconciled.
@@ -169,8 +174,8 @@ type Reporter struct {
 	// nothing changes.
 	sent time.Time
 	due  time.Duration
-	// ready says that the Node was ready once, unready that the last status says it is
-	// not.
+	// ready says that the node was ready once, unready that it was not when it was last
+	// looked at.
 	ready, unready bool
 	// unschedulable is what the last Node said, for the events of a change.
 	unschedulable bool

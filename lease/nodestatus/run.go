@@ -21,6 +21,10 @@ const (
 	// time, and fastFor how long, as in the kubelet.
 	fastPeriod = 100 * time.Millisecond
 	fastFor    = 2 * time.Minute
+	// settleFor is how long after the start a Node that is said to be ready is not told
+	// otherwise: as long as the kubelet takes to notice. The kubelet asks its runtime
+	// once before the first report instead, so that a restart does not show.
+	settleFor = 10 * time.Second
 	// spread is by how much of itself a period is prolonged at most.
 	spread = 0.04
 	// firstWait and maxWait bound the waits after failures, as in the kubelet.
@@ -31,24 +35,27 @@ const (
 // Run registers the Node and reports its status until ctx ends; then it returns nil.
 // Whatever the server answers, it goes on.
 func (r *Reporter) Run(ctx context.Context) error {
-	begin := time.Now()
+	r.began = time.Now()
 	for ctx.Err() == nil {
 		r.report(ctx)
-		r.wait(ctx, begin)
+		r.wait(ctx)
 	}
 	return nil
 }
 
 // wait waits for the time of the next report.
-func (r *Reporter) wait(ctx context.Context, begin time.Time) {
+func (r *Reporter) wait(ctx context.Context) {
 	period := r.cfg.Period
-	if r.node == nil {
+	switch {
+	case r.node == nil:
 		period = min(period, maxWait) // not registered yet
+	case r.sent.IsZero():
+		period = min(period, settleFor) // nothing told yet
 	}
 	next := time.NewTimer(period + time.Duration(rand.Float64()*spread*float64(period)))
 	defer next.Stop()
 	var fast <-chan time.Time
-	if !r.ready && r.unready && time.Since(begin) < fastFor {
+	if !r.ready && r.unready && time.Since(r.began) < fastFor {
 		ticker := time.NewTicker(fastPeriod)
 		defer ticker.Stop()
 		fast = ticker.C
@@ -138,6 +145,10 @@ func (r *Reporter) try(ctx context.Context, facts Facts, attempt int) error {
 		return nil // just created, with its status
 	}
 	now := time.Now()
+	if r.unsettled(old, facts, now) {
+		r.accept(old, nil)
+		return nil
+	}
 	fresh := old
 	if r.cfg.Registration != nil && !r.adopted {
 		fresh = r.cfg.Registration.Reconcile(r.cfg.Name, old)
@@ -162,6 +173,18 @@ func (r *Reporter) try(ctx context.Context, facts Facts, attempt int) error {
 	return nil
 }
 
+// unsettled reports whether it is too early to tell that a Node is not ready any more:
+// this process has just started on a machine that runs on.
+func (r *Reporter) unsettled(old *corev1.Node, facts Facts, now time.Time) bool {
+	if !r.unready || facts.GoingDown || !r.sent.IsZero() || now.Sub(r.began) >= settleFor {
+		return false
+	}
+	before, boot := old.Status.NodeInfo.BootID, facts.Status.NodeInfo.BootID
+	rebooted := before != "" && boot != "" && before != boot
+	c := condition(old.Status.Conditions, corev1.NodeReady)
+	return !rebooted && c != nil && c.Status == corev1.ConditionTrue
+}
+
 // current returns the Node as the server has it; nil after creating it.
 func (r *Reporter) current(ctx context.Context, facts Facts, attempt int) (*corev1.Node, error) {
 	opts := metav1.GetOptions{}
@@ -170,13 +193,12 @@ func (r *Reporter) current(ctx context.Context, facts Facts, attempt int) (*core
 		opts.ResourceVersion = "0"
 	}
 	got, err := r.get(ctx, opts)
-	if apierrors.IsNotFound(err) && opts.ResourceVersion != "" {
-		// The cache may be that of another server, which has not heard of the Node yet.
+	if opts.ResourceVersion != "" && (apierrors.IsNotFound(err) || err == nil && got.UID == r.node.UID && older(got, r.node)) {
+		// The cache may be that of another server, which has not heard of the Node yet, or
+		// not of what was sent; or the store was put back to what it was before.
 		got, err = r.get(ctx, metav1.GetOptions{})
 	}
 	switch {
-	case err == nil && r.node != nil && got.UID == r.node.UID && older(got, r.node):
-		return r.node, nil // the cache lags behind what was sent
 	case err == nil:
 		r.found(got)
 		return got, nil
@@ -268,9 +290,7 @@ func (r *Reporter) accept(n *corev1.Node, events []Event) {
 		events = append(events, statusEvent(n.Name, reason))
 	}
 	r.setNode(n)
-	if c := condition(n.Status.Conditions, corev1.NodeReady); c != nil && c.Status == corev1.ConditionTrue {
-		r.ready = true
-	}
+	r.ready = r.ready || !r.unready
 	for _, e := range events {
 		r.cfg.Log.Info("event", "reason", e.Reason, "message", e.Message)
 		if r.cfg.Hooks.Event != nil {

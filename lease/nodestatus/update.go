@@ -27,7 +27,7 @@ func Update(node *corev1.Node, f Facts, now time.Time) (*corev1.Node, []Event) {
 		delete(n.Annotations, providedIPs)
 	}
 	s := &n.Status
-	if f.Status.Addresses != nil {
+	if f.Status.Addresses != nil && (!f.Provisional || len(s.Addresses) == 0) {
 		s.Addresses = slices.Clone(f.Status.Addresses)
 	}
 	setResources(s, f.Status.Capacity, f.Status.Allocatable)

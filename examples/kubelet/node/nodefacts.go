@@ -16,8 +16,7 @@ import (
 func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 	k := h.node.cfg.Kubelet
 	r := h.node.resources.p.Load()
-	known := h.object()
-	addresses, addressErr := h.cfg.Addresses.Addresses(ctx, h.cfg.Host, known != nil && len(known.Status.Addresses) > 0)
+	addresses, addressErr := h.cfg.Addresses.Addresses(ctx, h.cfg.Host)
 	if len(addresses) > 0 {
 		h.found.Store(&addresses)
 	}
@@ -32,6 +31,7 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 			Images:          images,
 			VolumesInUse:    h.node.inUse(),
 		},
+		Provisional: h.cfg.Addresses.CloudProvider,
 		ProvidedIPs: h.cfg.Addresses.Provided(),
 		GoingDown:   h.node.goingDown(),
 	}
