@@ -233,8 +233,13 @@ func validateSeccomp(f *findings, path string, p *corev1.SeccompProfile) {
 	}
 	oneOf(f, path+".type", p.Type,
 		corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined, corev1.SeccompProfileTypeLocalhost)
-	validateLocalhost(f, path, string(p.Type), p.LocalhostProfile)
+	if file := validateLocalhost(f, path, string(p.Type), p.LocalhostProfile); file != "" {
+		validateRelative(f, path+".localhostProfile", file)
+	}
 }
+
+// maxAppArmorName is the longest name of a profile that API servers take, PATH_MAX - 1.
+const maxAppArmorName = 4095
 
 func validateAppArmor(f *findings, path string, p *corev1.AppArmorProfile) {
 	if p == nil {
@@ -245,11 +250,19 @@ func validateAppArmor(f *findings, path string, p *corev1.AppArmorProfile) {
 	}
 	oneOf(f, path+".type", p.Type,
 		corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined, corev1.AppArmorProfileTypeLocalhost)
-	validateLocalhost(f, path, string(p.Type), p.LocalhostProfile)
+	// A name is not a file: many begin with the path of a program.
+	name := validateLocalhost(f, path, string(p.Type), p.LocalhostProfile)
+	if strings.TrimSpace(name) != name {
+		f.add(path+".localhostProfile", "is %q, must not begin or end with blanks", name)
+	}
+	if len(name) > maxAppArmorName {
+		f.add(path+".localhostProfile", "has %d bytes, must not have more than %d", len(name), maxAppArmorName)
+	}
 }
 
-// validateLocalhost checks the profile that goes with the type of one.
-func validateLocalhost(f *findings, path, kind string, profile *string) {
+// validateLocalhost checks that a profile goes with the type of one, and returns it; empty
+// if there is none.
+func validateLocalhost(f *findings, path, kind string, profile *string) string {
 	want := kind == string(corev1.SeccompProfileTypeLocalhost) // AppArmor has the same word
 	switch {
 	case want && (profile == nil || *profile == ""):
@@ -257,8 +270,9 @@ func validateLocalhost(f *findings, path, kind string, profile *string) {
 	case !want && profile != nil:
 		f.add(path+".localhostProfile", "may be set with type Localhost only")
 	case want:
-		validateRelative(f, path+".localhostProfile", *profile)
+		return *profile
 	}
+	return ""
 }
 
 // validateRelative refuses paths that leave the directory they are meant for.

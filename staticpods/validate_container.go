@@ -14,7 +14,7 @@ func validateContainers(f *findings, s *corev1.PodSpec) {
 	if len(s.Containers) == 0 {
 		f.add("spec.containers", "required: a pod has one container at least")
 	}
-	names, hostPorts := map[string]bool{}, map[string]string{}
+	names := map[string]bool{}
 	volumes := make([]string, len(s.Volumes))
 	for i := range s.Volumes {
 		volumes[i] = s.Volumes[i].Name
@@ -26,7 +26,6 @@ func validateContainers(f *findings, s *corev1.PodSpec) {
 		if s.HostNetwork {
 			validateNodePorts(f, path, c.Ports)
 		}
-		validateHostPorts(f, path, c.Ports, hostPorts)
 		validateMounts(f, path, c, volumes)
 		if c.RestartPolicy != nil {
 			oneOf(f, path+".restartPolicy", *c.RestartPolicy,
@@ -34,8 +33,16 @@ func validateContainers(f *findings, s *corev1.PodSpec) {
 		}
 		validateProbes(f, path, c)
 	})
+	// Init containers run one after the other and may use the same ports as others; for
+	// those with restartPolicy Always API servers say the same.
 	for i := range s.InitContainers {
-		validateInit(f, at("spec.initContainers", i), &s.InitContainers[i])
+		path, c := at("spec.initContainers", i), &s.InitContainers[i]
+		validateHostPorts(f, path, c.Ports, map[string]string{})
+		validateInit(f, path, c)
+	}
+	hostPorts := map[string]string{}
+	for i := range s.Containers {
+		validateHostPorts(f, at("spec.containers", i), s.Containers[i].Ports, hostPorts)
 	}
 }
 
@@ -92,8 +99,8 @@ func validateNodePorts(f *findings, path string, ports []corev1.ContainerPort) {
 	}
 }
 
-// validateHostPorts refuses a host port that two containers of the pod ask for;
-// taken has the path of the first for each.
+// validateHostPorts refuses a host port that containers which run together ask for
+// twice; taken has the path of the first for each.
 func validateHostPorts(f *findings, path string, ports []corev1.ContainerPort, taken map[string]string) {
 	for i, p := range ports {
 		if p.HostPort == 0 {

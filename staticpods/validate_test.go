@@ -70,6 +70,11 @@ func TestStaticPodsMayNotReferenceAPIObjects(t *testing.T) {
 		{name: "service account by its old name", text: "  serviceAccount: a\n", want: []string{"spec.serviceAccountName: static pods may not reference serviceaccounts"}},
 		{name: "pull secrets", text: "  imagePullSecrets: [{name: a}]\n", want: []string{"spec.imagePullSecrets[0]: " + noSecret("a")}},
 		{name: "claims", text: "  resourceClaims: [{name: a, resourceClaimName: b}]\n", want: []string{"spec.resourceClaims: static pods may not reference resourceclaims"}},
+		{name: "init containers with the ports of others", text: "    ports: [{containerPort: 80}]\n  - {name: side, image: i, ports: [{containerPort: 80}]}\n  hostNetwork: true\n  initContainers:\n" +
+			"  - {name: a, image: i, ports: [{containerPort: 80}]}\n  - {name: b, image: i, restartPolicy: Always, ports: [{containerPort: 80}]}\n  - {name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}\n", want: []string{
+			"spec.initContainers[2].ports[1].hostPort: 80/TCP is taken by spec.initContainers[2].ports[0].hostPort",
+			"spec.containers[1].ports[0].hostPort: 80/TCP is taken by spec.containers[0].ports[0].hostPort",
+		}},
 		{name: "env", text: "    env:\n    - {name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}\n    - {name: B, valueFrom: {configMapKeyRef: {name: s, key: k}}}\n", want: []string{
 			inContainer + "env[0].valueFrom.secretKeyRef: " + noSecret("s"),
 			inContainer + "env[1].valueFrom.configMapKeyRef: " + noConfigMap("s"),
@@ -183,6 +188,13 @@ func TestContainersAreValidated(t *testing.T) {
 			inContainer + "securityContext.allowPrivilegeEscalation: cannot be false in a privileged container",
 			inContainer + "securityContext.appArmorProfile.localhostProfile: may be set with type Localhost only",
 			inContainer + "securityContext.runAsUser: is -1, must be between 0 and 2147483647", inContainer + "securityContext.seccompProfile.localhostProfile: required with type Localhost",
+		}},
+		{name: "profiles", text: "    securityContext: {seccompProfile: {type: Localhost, localhostProfile: /a}, appArmorProfile: {type: Localhost, localhostProfile: /usr/sbin/ntpd}}\n", want: []string{
+			inContainer + `securityContext.seccompProfile.localhostProfile: is "/a", must be a relative path`,
+		}},
+		{name: "names of AppArmor profiles", text: "    securityContext: {appArmorProfile: {type: Localhost, localhostProfile: \"a \"}}\n  - {name: b, image: i, securityContext: {appArmorProfile: {type: Localhost, localhostProfile: " + strings.Repeat("x", maxAppArmorName+1) + "}}}\n", want: []string{
+			inContainer + `securityContext.appArmorProfile.localhostProfile: is "a ", must not begin or end with blanks`,
+			"spec.containers[1].securityContext.appArmorProfile.localhostProfile: has 4096 bytes, must not have more than 4095",
 		}},
 	})
 }
