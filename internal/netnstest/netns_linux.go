@@ -6,12 +6,13 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/internal/osthread"
 )
 
 // NS is a network namespace. It lives until the test that made it ends.
@@ -26,7 +27,7 @@ func New(tb testing.TB) *NS {
 	tb.Helper()
 	NeedCommand(tb, "ip")
 	ns := &NS{}
-	if err := onThread(func() error { return ns.create() }); err != nil {
+	if err := osthread.Do(ns.create); err != nil {
 		unavailable(tb, err)
 	}
 	tb.Cleanup(func() { _ = ns.file.Close() })
@@ -71,18 +72,6 @@ func unavailable(tb testing.TB, err error) {
 	tb.Skipf("this host cannot run the test: %v (REQUIRE_KERNEL=1 makes this a failure)", err)
 }
 
-// onThread runs f on a thread of its own, which ends with f: the thread is
-// locked and never unlocked, so that the runtime throws it away together with
-// the namespace it is in.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		done <- f()
-	}()
-	return <-done
-}
-
 // Path names the namespace for this process and its children; it can be given
 // to open(2), setns(2) helpers and nsenter --net.
 func (ns *NS) Path() string {
@@ -92,7 +81,7 @@ func (ns *NS) Path() string {
 // Do runs f on a thread inside the namespace and returns its error. Goroutines
 // that f starts run outside; sockets that f opens stay inside for good.
 func (ns *NS) Do(f func() error) error {
-	return onThread(func() error {
+	return osthread.Do(func() error {
 		if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("enter the network namespace: %w", err)
 		}

@@ -4,9 +4,10 @@ package netns
 import (
 	"fmt"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/internal/osthread"
 )
 
 // Do runs f in the network namespace at path; empty means where the process is.
@@ -15,21 +16,15 @@ func Do(path string, f func() error) error {
 	if path == "" {
 		return f()
 	}
-	done := make(chan error, 1)
-	go func() {
-		// Never unlocked: the thread ends with f, and the namespace it is in with it.
-		runtime.LockOSThread()
-		done <- func() error {
-			file, err := os.Open(path)
-			if err != nil {
-				return fmt.Errorf("open the network namespace: %w", err)
-			}
-			defer file.Close()
-			if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("enter the network namespace %s: %w", path, err)
-			}
-			return f()
-		}()
-	}()
-	return <-done
+	return osthread.Do(func() error {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("open the network namespace: %w", err)
+		}
+		defer file.Close()
+		if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter the network namespace %s: %w", path, err)
+		}
+		return f()
+	})
 }
