@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nodekit-go/nodekit/internal/netnstest"
+	"github.com/nodekit-go/nodekit/internal/osthread"
 )
 
 // pluginDirs is where the plugins are on Debian and elsewhere.
@@ -166,22 +166,17 @@ func given(tb testing.TB, dir string) []string {
 
 // inside runs f on a thread in the namespace at a path.
 func inside(path string, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		goruntime.LockOSThread()
+	return osthread.Do(func() error {
 		file, err := os.Open(path)
 		if err != nil {
-			done <- err
-			return
+			return err
 		}
 		defer file.Close()
 		if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- err
-			return
+			return err
 		}
-		done <- f()
-	}()
-	return <-done
+		return f()
+	})
 }
 
 // serve answers with a word on port 80 of a pod.
@@ -391,7 +386,7 @@ func TestKernelKilledAgent(t *testing.T) {
 func TestKernelNetNS(t *testing.T) {
 	netnstest.New(t) // skips without the privilege
 	dir := t.TempDir()
-	before, err := os.Readlink("/proc/thread-self/ns/net")
+	before, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,8 +397,8 @@ func TestKernelNetNS(t *testing.T) {
 	if id, err := identify(path); id == "" || err != nil {
 		t.Errorf("the new namespace is %q, %v", id, err)
 	}
-	if after, err := os.Readlink("/proc/thread-self/ns/net"); err != nil || after != before {
-		t.Errorf("the thread went from %s to %s, %v", before, after, err)
+	if after, err := os.Readlink("/proc/self/ns/net"); err != nil || after != before {
+		t.Errorf("the main thread went from %s to %s, %v", before, after, err)
 	}
 	err = inside(path, func() error {
 		lo, err := net.InterfaceByName("lo")
@@ -436,6 +431,34 @@ func TestKernelNetNS(t *testing.T) {
 	cancel()
 	if pause(ctx, time.Hour) {
 		t.Error("a pause outlives its context")
+	}
+}
+
+// TestKernelNamespacesAtOnePath makes one namespace after the other at the same path:
+// the kernel uses the inode of one that is gone again, its id must not come back.
+func TestKernelNamespacesAtOnePath(t *testing.T) {
+	netnstest.New(t) // skips without the privilege
+	dir := t.TempDir()
+	seen := map[string]bool{}
+	for range 20 {
+		path, err := NewNetNS(dir, "pod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := identify(path)
+		if again, _ := identify(path); err != nil || again != id {
+			t.Errorf("the namespace is %q, then %q, %v", id, again, err)
+		}
+		if seen[id] {
+			t.Errorf("a later namespace is %q too", id)
+		}
+		seen[id] = true
+		if still(path, id) != path {
+			t.Errorf("namespace %q counts as gone", id)
+		}
+		if err := DeleteNetNS(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

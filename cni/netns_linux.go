@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodekit-go/nodekit/internal/osthread"
 )
 
 // NetNSDir is where iproute2 and the runtimes have their network namespaces.
 const NetNSDir = "/run/netns"
 
 // NewNetNS makes a network namespace whose interface lo is up, and returns its
-// path, which is that of a new file in dir; an empty dir means NetNSDir. The calling
-// thread stays where it is. After a crash in the middle, DeleteNetNS removes what is
+// path, which is that of a new file in dir; an empty dir means NetNSDir. The threads
+// of the caller stay where they are. After a crash in the middle, DeleteNetNS removes what is
 // there. It needs CAP_SYS_ADMIN.
 func NewNetNS(dir, name string) (string, error) {
 	if dir == "" {
@@ -34,14 +35,8 @@ func NewNetNS(dir, name string) (string, error) {
 		return "", fmt.Errorf("network namespace: %w", err)
 	}
 	file.Close()
-	made := make(chan error, 1)
-	go func() {
-		// The thread is never unlocked: it ends with the goroutine, so that nothing else
-		// runs in the new namespace.
-		goruntime.LockOSThread()
-		made <- mountNew(path)
-	}()
-	if err := <-made; err != nil {
+	// The thread ends there, so that nothing else runs in the new namespace.
+	if err := osthread.Do(func() error { return mountNew(path) }); err != nil {
 		return "", errors.Join(fmt.Errorf("network namespace %s: %w", path, err), os.Remove(path))
 	}
 	return path, nil
@@ -119,23 +114,49 @@ func isNetNS(path string) bool {
 	return unix.Statfs(path, &fs) == nil && int64(fs.Type) == unix.NSFS_MAGIC
 }
 
-// identify returns what tells a namespace from others while it lives, empty for a
-// path that leads to none: not every runtime has namespaces. The namespace of this
-// process is an error: plugins would change the host.
+// identify returns what tells a namespace from every other one, before and after it,
+// empty for a path that leads to none: not every runtime has namespaces. The namespace
+// of this process is an error: plugins would change the host.
 func identify(path string) (string, error) {
-	id := idOf(path)
-	if id != "" && id == idOf("/proc/thread-self/ns/net") {
+	var own, there unix.Stat_t
+	if path == "" || !isNetNS(path) || unix.Stat(path, &there) != nil {
+		return "", nil
+	}
+	if unix.Stat("/proc/thread-self/ns/net", &own) == nil && own.Dev == there.Dev && own.Ino == there.Ino {
 		return "", fmt.Errorf("NetNS %s is the network namespace of this process", path)
 	}
-	return id, nil
+	// The inode alone says little: the kernel gives it to another one at once.
+	return fmt.Sprintf("%s %d:%d %d", bootID(), there.Dev, there.Ino, cookie(path)), nil
 }
 
-func idOf(path string) string {
-	var stat unix.Stat_t
-	if path == "" || !isNetNS(path) || unix.Stat(path, &stat) != nil {
-		return ""
-	}
-	return fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
+// bootID is of this boot alone, see random(4); empty where there is none.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// cookie is of this namespace alone as long as the machine runs, see SO_NETNS_COOKIE in
+// the kernel's include/uapi/asm-generic/socket.h. It is 0 before Linux 5.14, and
+// without CAP_SYS_ADMIN.
+func cookie(path string) (c uint64) {
+	_ = osthread.Do(func() error {
+		ns, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
+		}
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = unix.Close(fd) }()
+		c, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+		return err
+	})
+	return c
 }
 
 // still returns the path of a namespace for DEL, empty if it is gone: its name may
