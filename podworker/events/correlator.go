@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // The limits of what is told, which are those of every client of Kubernetes
@@ -151,5 +152,12 @@ func join(parts ...string) string {
 	return string(sum[:16])
 }
 
-// nameOf returns the name of a new event about an object.
-func nameOf(object string, now time.Time) string { return fmt.Sprintf("%s.%x", object, now.UnixNano()) }
+// nameOf returns the name of a new event about an object, whose own is cut where both
+// together are longer than names may be.
+func nameOf(object string, now time.Time) string {
+	end := fmt.Sprintf(".%x", now.UnixNano())
+	if most := validation.DNS1123SubdomainMaxLength - len(end); len(object) > most {
+		object = strings.TrimRight(object[:most], "-.")
+	}
+	return object + end
+}

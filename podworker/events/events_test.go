@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nodekit-go/nodekit/podworker/events"
 )
@@ -227,6 +229,36 @@ func TestEventsReachTheAPIServer(t *testing.T) {
 		recent := r.Recent()
 		if len(recent) != 2 || recent[0].Count != 3 || recent[1].Namespace != "default" || recent[0].ReportingInstance != "node-a" {
 			t.Errorf("recent are %v", recent)
+		}
+	})
+}
+
+// TestEventsOfLongNames: the name of a pod may be as long as that of an event, which has it
+// as its beginning.
+func TestEventsOfLongNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &api{events: map[string]*corev1.Event{}}
+		r := start(t, events.Config{API: a.client})
+		for _, name := range []string{
+			strings.Repeat("a", 236), strings.Repeat("a", 253),
+			strings.Repeat("a", 235) + strings.Repeat("-", 17) + "a", strings.Repeat("a", 235) + ".b." + strings.Repeat("c", 15),
+		} {
+			pod := newPod()
+			pod.Name, pod.UID = name, types.UID(name)
+			r.Record(events.OfPod(pod, ""), corev1.EventTypeNormal, "R", "m of "+name)
+		}
+		synctest.Wait()
+		recent := r.Recent()
+		if len(recent) != 4 {
+			t.Errorf("%d events, want 4", len(recent))
+		}
+		for _, e := range recent {
+			for _, problem := range validation.IsDNS1123Subdomain(e.Name) {
+				t.Errorf("event %s (%d bytes): %s", e.Name, len(e.Name), problem)
+			}
+			if e.Message != "m of "+e.InvolvedObject.Name {
+				t.Errorf("event of %s says %q", e.InvolvedObject.Name, e.Message)
+			}
 		}
 	})
 }
