@@ -39,7 +39,8 @@ const (
 // kubelet.
 const retryAfter = time.Second
 
-// flushTime is how long Config.Flush may take beyond the periods of the pods.
+// flushTime is how long Config.Flush may take beyond the periods of the pods. The machine
+// is held up for it, too.
 const flushTime = 5 * time.Second
 
 // Config configures a Manager. Periods, Pods and Kill are required.
@@ -53,7 +54,8 @@ type Config struct {
 	// ended by then is left behind. It is called for all pods of a group at a time.
 	Kill func(ctx context.Context, pod *corev1.Pod, grace time.Duration) error
 	// Flush brings to the server what it should know before the machine is gone: that
-	// the pods have ended. It has five seconds. nil: nothing.
+	// the pods have ended. It has five seconds, for which the machine is held up beyond
+	// the periods. nil: nothing.
 	Flush func(ctx context.Context) error
 	// Changed is told that the machine goes down, before any pod is ended, and that it
 	// does not after all. The node has to look unready first. nil: nobody is told.
@@ -125,7 +127,7 @@ func (m *Manager) Down() bool {
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.callOff()
 	for failures := 0; ctx.Err() == nil; failures++ {
-		err := m.source.Watch(ctx, Need(m.cfg.Periods), func(down bool) { m.report(ctx, down) })
+		err := m.source.Watch(ctx, m.need(), func(down bool) { m.report(ctx, down) })
 		if ctx.Err() != nil {
 			break
 		}
@@ -143,6 +145,15 @@ func (m *Manager) Run(ctx context.Context) error {
 		timer.Stop()
 	}
 	return nil
+}
+
+// need returns how long the machine has to be held up.
+func (m *Manager) need() time.Duration {
+	need := Need(m.cfg.Periods)
+	if m.cfg.Flush != nil {
+		need += flushTime
+	}
+	return need
 }
 
 // report takes what the Source says.

@@ -197,6 +197,42 @@ func (b *broken) Watch(ctx context.Context, need time.Duration, report func(bool
 	return b.Trigger.Watch(ctx, need, report)
 }
 
+// asked is a Source that keeps what it is asked for.
+type asked struct {
+	*shutdown.Trigger
+	need time.Duration
+}
+
+func (a *asked) Watch(ctx context.Context, need time.Duration, report func(bool)) error {
+	a.need = need
+	return a.Trigger.Watch(ctx, need, report)
+}
+
+// TestMachineIsHeldUpForTheFlush, which comes when the last group may have used up its time.
+func TestMachineIsHeldUpForTheFlush(t *testing.T) {
+	flush := func(context.Context) error { return nil }
+	for name, tt := range map[string]struct {
+		flush func(context.Context) error
+		want  time.Duration
+	}{
+		"with a flush": {flush, 35 * time.Second},
+		"without one":  {nil, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &asked{Trigger: shutdown.NewTrigger()}
+				manage(t, a, nil, nil, func(c *shutdown.Config) {
+					c.Periods, c.Flush = shutdown.Periods(30*time.Second, 10*time.Second), tt.flush
+				})
+				synctest.Wait()
+				if a.need != tt.want {
+					t.Errorf("the machine is held up for %s, want %s", a.need, tt.want)
+				}
+			})
+		})
+	}
+}
+
 func TestSourceThatFailsIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := &broken{Trigger: shutdown.NewTrigger(), fails: 3}
