@@ -12,6 +12,7 @@ import (
 	"time"
 
 	csiapi "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
@@ -238,4 +239,38 @@ func TestUnstageHangs(t *testing.T) {
 	w.idle()
 	w.restart()
 	w.nothingLeft()
+}
+
+// TestUnstageWithAnUnknownEnd undid the staging, for all that is known: the pod that comes
+// before it is tried again has the volume staged anew.
+func TestUnstageWithAnUnknownEnd(t *testing.T) {
+	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled, codes.Unavailable, codes.Internal} {
+		t.Run(code.String(), func(t *testing.T) {
+			w := newWorld(t, stages)
+			w.claim("db", nil)
+			w.setUp(podOf("1", "db"))
+			w.stop() // what Run would do is done here
+			w.tearDown("1")
+			w.driver.Inject("NodeUnstageVolume", csitest.FailAfter(code, "oops"), 1)
+			failed, ok := errors.AsType[*CallError](w.unstageUnused())
+			if !ok || status.Code(failed.Err) != code {
+				t.Fatalf("unstaging is %v, want the error of the driver", failed)
+			}
+			m := w.setUp(podOf("2", "db"))
+			if on, _ := w.table.Mounted(m.Path); !on {
+				t.Error("the volume of the next pod is not mounted")
+			}
+			want := []string{
+				"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume", "NodeStageVolume", "NodePublishVolume",
+			}
+			if diff := cmp.Diff(want, w.driver.Ops()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			w.tearDown("2")
+			if err := w.unstageUnused(); err != nil {
+				t.Error(err)
+			}
+			w.nothingLeft()
+		})
+	}
 }

@@ -108,10 +108,10 @@ func (p *Provider) unstage(ctx context.Context, id volumeID) error {
 	if !unused {
 		return nil
 	}
+	s.staged = false // whatever comes of the call: the next pod has it staged again
 	if err := p.unstageCall(ctx, id, block, spec); err != nil {
 		return err
 	}
-	s.staged = false
 	p.volumes.forget(id)
 	p.cfg.InUseChanged()
 	return nil

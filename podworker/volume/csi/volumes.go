@@ -35,7 +35,7 @@ type state struct {
 	// block and spec say where it is staged.
 	block bool
 	spec  string
-	// staged is what this process staged, guarded by turn.
+	// staged is what this process staged and did not begin to unstage, guarded by turn.
 	staged bool
 	// published is where this process published it, guarded by turn.
 	published map[place]bool
