@@ -31,7 +31,11 @@ func (e *Engine) launch(ctx context.Context, w *worker, now time.Duration) func(
 func (e *Engine) arm(ctx context.Context, w *worker, now time.Duration) (context.Context, context.CancelFunc) {
 	call, cancel := w.context(ctx)
 	w.flight.cancel = cancel
-	e.timers.set(w, now+w.probe.Schedule.Timeout+overrunSlack)
+	slack := overrunSlack
+	if w.command != nil {
+		slack = execSlack
+	}
+	e.timers.set(w, now+w.probe.Schedule.Timeout+slack)
 	return call, cancel
 }
 

@@ -30,8 +30,9 @@ type Config struct {
 }
 
 // Engine runs the probes of many containers. One goroutine keeps the time of all
-// of them; another exists only for as long as an attempt lasts. The methods may
-// be called by several goroutines at once, before and during Run.
+// of them, up to 16 make one attempt after the other until Run ends, and more exist
+// only for as long as an attempt lasts. The methods may be called by several
+// goroutines at once, before and during Run.
 type Engine struct {
 	cfg      Config
 	jitter   func(time.Duration) time.Duration // from [0, d)

@@ -181,6 +181,47 @@ func TestEngineHungCommandIsAFailure(t *testing.T) {
 	}
 }
 
+// Starting a command and cleaning up after it takes time on a busy node, which is not the
+// command's.
+func TestEngineTakesTheWordOfASlowRuntime(t *testing.T) {
+	late := probes.Result{Outcome: probes.Failure, Message: `command timed out: "check me" timed out after 1s`}
+	tests := []struct {
+		name  string
+		takes time.Duration
+		code  int
+		want  probes.Result
+	}{
+		{"success", 1700 * time.Millisecond, 0, probes.Result{Outcome: probes.Success, Message: "words"}},
+		{"failure", 1700 * time.Millisecond, 3, probes.Result{Outcome: probes.Failure, Message: "words"}},
+		{"success that is too late", 2 * time.Second, 0, late},
+		{"failure that is too late", 2 * time.Second, 3, late},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				run := func(context.Context, string, []string, time.Duration) (int, []byte, error) {
+					<-time.After(tt.takes)
+					return tt.code, []byte("words"), nil
+				}
+				p := probes.Exec{Run: run, Command: []string{"check", "me"}}
+				alone, err := p.ProbeTimeout(t.Context(), time.Second)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var attempts []probes.Result
+				e := engine(t, probes.Config{Hooks: probes.Hooks{Attempted: func(a probes.Attempt) { attempts = append(attempts, a.Result) }}})
+				if err := e.Add(liveness("c", p, probes.Schedule{Timeout: time.Second, Period: time.Hour})); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Minute)
+				if diff := cmp.Diff([]probes.Result{tt.want, tt.want}, append(attempts, alone)); diff != "" {
+					t.Errorf("results in an Engine and alone (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func TestEngineWaitsForACommandOfTheSameContainerAddedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := engine(t, probes.Config{})

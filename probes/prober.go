@@ -32,7 +32,7 @@ func (f ProberFunc) Probe(ctx context.Context) (Result, error) { return f(ctx) }
 // container goes on until the runtime has killed it, whoever waits for it. The
 // Engine calls ProbeTimeout instead of Probe, runs no more than Config.MaxExec of
 // such attempts at a time, and starts no second one of a probe before the first
-// has returned.
+// has returned. What is returned up to 0.9 s after the timeout counts.
 type TimedProber interface {
 	Prober
 	// ProbeTimeout is Probe with the deadline as a value. It returns when the work

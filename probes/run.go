@@ -11,7 +11,7 @@ const (
 	// answer. The kubelet tries as often.
 	maxTries = 3
 	// overrunSlack is how long after its deadline a prober may return and still have
-	// its own words used.
+	// its own words used; for commands it is execSlack.
 	overrunSlack = 250 * time.Millisecond
 	// roundGap is the shortest time between two rounds of Run. Attempts that fall
 	// due within it begin together.
