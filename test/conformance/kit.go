@@ -73,13 +73,20 @@ func (k Kit) Stock(set Set) bool {
 	return k.Kubelet == Stock && (set.Part == Node || k.Proxy == Stock)
 }
 
-// Yardstick returns the kit that this one is compared with: the same with upstream's
-// binaries. Nothing is recorded of somebody else's runtime; containerd stands in for it.
-func (k Kit) Yardstick() Kit {
-	k.Kubelet, k.Proxy = Stock, Stock
+// Recorded returns the kit whose records and ratchet stand for this one: itself. Nothing
+// is recorded of somebody else's runtime; containerd stands in for it.
+func (k Kit) Recorded() Kit {
 	if k.Foreign() {
 		k.Runtime = "containerd"
 	}
+	return k
+}
+
+// Yardstick returns the kit that this one is compared with: the recorded one with
+// upstream's binaries.
+func (k Kit) Yardstick() Kit {
+	k = k.Recorded()
+	k.Kubelet, k.Proxy = Stock, Stock
 	return k
 }
 

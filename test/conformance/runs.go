@@ -51,6 +51,23 @@ func (rs Runs) Steady() []string {
 	return specs
 }
 
+// alwaysFail returns the specs that failed in each run.
+func (rs Runs) alwaysFail() []string {
+	times := map[string]int{}
+	for _, run := range rs {
+		for _, result := range In(Latest(run.Results), Failed) {
+			times[result.Spec]++
+		}
+	}
+	var specs []string
+	for spec, n := range times {
+		if n == len(rs) {
+			specs = append(specs, spec)
+		}
+	}
+	return specs
+}
+
 // passes counts for each spec the runs that it passed in; specs that never passed are
 // left out.
 func (rs Runs) passes() map[string]int {

@@ -18,7 +18,9 @@ type Summary struct {
 	Wall    float64  `json:"wallSeconds"`
 	Verdict Verdict  `json:"verdict"`
 	Setup   []string `json:"setup,omitempty"`
-	Dir     string   `json:"dir"`
+	// Notes say which recorded results do not count on this host, and what that means.
+	Notes []string `json:"notes,omitempty"`
+	Dir   string   `json:"dir"`
 }
 
 // WriteTable writes the summary for people: the counts beside the stock ones, then each
@@ -55,7 +57,7 @@ func (s Summary) writeDetails(b *strings.Builder) {
 		}
 		return count > 0
 	}
-	if section("LOST: passed before, not now", len(v.Lost)) {
+	if section("LOST: passed before, or always with the stock binaries, and not now", len(v.Lost)) {
 		writeResults(b, v.Lost)
 	}
 	if section("Differences from the stock binaries", len(v.Differences)) {
@@ -67,14 +69,19 @@ func (s Summary) writeDetails(b *strings.Builder) {
 		writeResults(b, v.Failures)
 	}
 	if !s.Stock && section("Passed and not in the ratchet yet (make ratchet)", len(v.Gained)) {
-		for _, spec := range v.Gained {
-			fmt.Fprintf(b, "  %s\n", spec)
-		}
+		writeLines(b, v.Gained)
 	}
 	if section("Outside of specs", len(s.Setup)) {
-		for _, line := range s.Setup {
-			fmt.Fprintf(b, "  %s\n", line)
-		}
+		writeLines(b, s.Setup)
+	}
+	if section("Recorded of another host", len(s.Notes)) {
+		writeLines(b, s.Notes)
+	}
+}
+
+func writeLines(b *strings.Builder, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(b, "  %s\n", line)
 	}
 }
 

@@ -50,7 +50,7 @@ type Verdict struct {
 	// Stock counts the stock results of the same specs. All are missing where there is
 	// no stock result.
 	Stock Count `json:"stock"`
-	// Lost are specs that passed before and have not passed now: these fail a run.
+	// Lost are specs that had to pass and did not: these fail a run; see [Must].
 	Lost []Result `json:"lost,omitempty"`
 	// Gained are specs that pass and are not in the ratchet yet.
 	Gained []string `json:"gained,omitempty"`
@@ -60,18 +60,17 @@ type Verdict struct {
 	Differences []Difference `json:"differences,omitempty"`
 }
 
-// Judge compares the results of the specs with what must pass and with the stock
-// results.
-func Judge(specs []string, results []Result, must Ratchet, stock []Result) Verdict {
+// Judge holds the results of the specs against the demand.
+func Judge(specs []string, results []Result, d Demand) Verdict {
 	results = Latest(results)
-	_, gained := must.Tighten(results)
+	_, gained := d.Ratchet.Tighten(results)
 	return Verdict{
 		Count:       CountOf(specs, results),
-		Stock:       CountOf(specs, stock),
-		Lost:        must.Lost(specs, results),
+		Stock:       CountOf(specs, d.Stock),
+		Lost:        d.Lost(specs, results),
 		Gained:      gained,
 		Failures:    In(results, Failed),
-		Differences: differences(results, stock),
+		Differences: differences(results, d.Stock),
 	}
 }
 

@@ -68,7 +68,7 @@ func (o *options) print(w io.Writer, outcome run.Outcome) error {
 	summary := conformance.Summary{
 		Set: o.set.Name, Kit: o.kit.Name(o.set), Title: o.kit.Title(o.set), Stock: o.kit.Stock(o.set),
 		Versions: outcome.Record.Versions, Wall: outcome.Record.Wall.Seconds(),
-		Verdict: outcome.Verdict, Setup: outcome.Setup, Dir: outcome.Dir,
+		Verdict: outcome.Verdict, Setup: outcome.Setup, Notes: outcome.Notes, Dir: outcome.Dir,
 	}
 	if o.output != "json" {
 		return summary.WriteTable(w)

@@ -64,16 +64,31 @@ func TestEachRecordedDifferenceHasAReason(t *testing.T) {
 func TestLimitsOfHostsAreThoseOfTheStockBinaries(t *testing.T) {
 	for _, chapter := range recorded(t).Chapters {
 		for _, runs := range chapter.Kits {
-			kit := runs.Newest()
-			if !conformance.IsStock(kit.Kit) {
+			newest := runs.Newest()
+			if !conformance.IsStock(newest.Kit) {
 				continue
 			}
 			var specs []string
-			for _, result := range kit.Results {
+			for _, result := range newest.Results {
 				specs = append(specs, result.Spec)
 			}
-			if _, _, err := conformance.Excuses(specs, conformance.Skips(), runs); err != nil {
-				t.Errorf("%s, %s: %v", chapter.Set.Name, kit.Kit, err)
+			excused, err := conformance.Excuses(specs, conformance.Skips(), runs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range excused.Refused {
+				t.Errorf("%s, %s: %s", chapter.Set.Name, newest.Kit, line)
+			}
+		}
+	}
+}
+
+// TestRecordedRunsAreOfOneHost: nothing that is recorded here is left out of the comparison.
+func TestRecordedRunsAreOfOneHost(t *testing.T) {
+	for _, chapter := range recorded(t).Chapters {
+		for _, runs := range chapter.Kits {
+			if _, apart := runs.On(conformance.HostOf(runs.Newest().Versions)); apart != nil {
+				t.Errorf("%s, %s: %q: record the set again on one host", chapter.Set.Name, runs.Kit(), apart)
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func TestRunThatWasKilledInTheMiddleGoesOn(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"b", "c"}}, suite.asked); diff != "" {
 		t.Errorf("specs that ran after the kill (-want +got):\n%s", diff)
 	}
-	if outcome := second.outcome(second.journal.Past()); !outcome.Whole() || outcome.Verdict.Count.Passed != 3 {
+	if outcome := outcomeOf(t, second); !outcome.Whole() || outcome.Verdict.Count.Passed != 3 {
 		t.Errorf("got %+v, want three specs that passed", outcome.Verdict.Count)
 	}
 }
@@ -223,12 +223,12 @@ func TestNarrowedRunHasAJournalOfItsOwn(t *testing.T) {
 		if r.journalPath() == whole.journalPath() || r.buildDir() == whole.buildDir() {
 			t.Errorf("FOCUS=%q SKIP=%q: journal %s and programs %s are those of the whole set", cfg.Focus, cfg.Skip, r.journalPath(), r.buildDir())
 		}
-		if r.outcome(conformance.Past{}).Whole() {
-			t.Errorf("FOCUS=%q SKIP=%q: it counts as whole", cfg.Focus, cfg.Skip)
+		if outcome, err := r.outcome(conformance.Past{}); err != nil || outcome.Whole() {
+			t.Errorf("FOCUS=%q SKIP=%q: it counts as whole, %v", cfg.Focus, cfg.Skip, err)
 		}
 	}
-	if !whole.outcome(conformance.Past{}).Whole() {
-		t.Error("the whole set does not count as whole")
+	if outcome, err := whole.outcome(conformance.Past{}); err != nil || !outcome.Whole() {
+		t.Errorf("the whole set does not count as whole, %v", err)
 	}
 }
 

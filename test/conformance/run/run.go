@@ -54,6 +54,8 @@ type Outcome struct {
 	Verdict conformance.Verdict
 	// Setup are failures outside of specs.
 	Setup []string
+	// Notes say which recorded results do not count on this host.
+	Notes []string
 	// Dir is the folder of this run.
 	Dir string
 	// Narrowed is true when focus or skip were to leave specs of the set out.
@@ -82,7 +84,8 @@ func Run(ctx context.Context, cfg Config) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("prepare the run: %w", err)
 	}
 	err := r.finish(ctx)
-	return r.outcome(r.journal.Past()), errors.Join(err, r.journal.Close())
+	outcome, err1 := r.outcome(r.journal.Past())
+	return outcome, errors.Join(err, err1, r.journal.Close())
 }
 
 // Last returns the outcome of the last run without running anything.
@@ -99,7 +102,7 @@ func Last(ctx context.Context, cfg Config) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("find the last run: %w", err)
 	}
 	past.Results = conformance.Latest(past.Results)
-	return r.outcome(past), nil
+	return r.outcome(past)
 }
 
 // runner is a run on its way.
@@ -107,8 +110,8 @@ type runner struct {
 	cfg     Config
 	dir     string
 	specs   []string // What was asked for.
-	must    conformance.Ratchet
-	stock   conformance.Runs
+	ratchet conformance.Ratchet
+	stock   conformance.Runs // All that are recorded of the yardstick.
 	journal *conformance.Journal
 	setup   []string
 	// start makes what the specs run against.
@@ -183,38 +186,24 @@ func (r *runner) choose(ctx context.Context) error {
 	return err
 }
 
-// compareWith reads what the results are compared with. A stock run must pass what the
-// recorded stock run has passed.
-func (r *runner) compareWith() error {
+// compareWith reads what the results are compared with.
+func (r *runner) compareWith() (err error) {
 	set, kit := r.cfg.Set, r.cfg.Kit
-	stock, err := r.cfg.Tree.Runs(set, kit.Yardstick())
-	if err != nil {
+	if r.stock, err = r.cfg.Tree.Runs(set, kit.Yardstick()); err != nil {
 		return err
 	}
-	r.stock = stock
-	if kit.Stock(set) {
-		r.must = stock.Steady()
-		return nil
+	if !kit.Stock(set) {
+		r.ratchet, err = r.cfg.Tree.Ratchet(set, kit.Recorded())
 	}
-	r.must, err = r.cfg.Tree.Ratchet(set, kit)
 	return err
 }
 
-// finish runs what has no result yet, and once more what was lost.
+// finish runs what has no result yet, and once more what failed.
 func (r *runner) finish(ctx context.Context) (err error) {
-	todo, offered := conformance.Missing(r.specs, r.journal.Past().Results), r.specs
-	if !r.cfg.Kit.Stock(r.cfg.Set) {
-		if todo, err = r.excuse(todo); err != nil {
-			return err
-		}
-		if offered, _, err = conformance.Excuses(r.specs, conformance.Skips(), r.stock); err != nil {
-			return err
-		}
-	}
+	todo := conformance.Missing(r.specs, r.journal.Past().Results)
 	if len(todo) == 0 {
 		return nil
 	}
-	todo = r.cfg.Groups.Whole(todo, offered)
 	r.cfg.Progress(fmt.Sprintf("%d of %d specs to run: %s, %s", len(todo), len(r.specs), r.cfg.Set.Name, r.cfg.Kit.Title(r.cfg.Set)))
 	env, err := r.start(ctx, r.cfg, r.dir)
 	if err != nil {
@@ -224,10 +213,30 @@ func (r *runner) finish(ctx context.Context) (err error) {
 	if err := r.noteRuntime(ctx, env); err != nil {
 		return err
 	}
+	bar, err := r.bar(r.journal.Past())
+	if err != nil {
+		return err
+	}
+	for _, note := range bar.notes {
+		r.cfg.Progress(note)
+	}
+	for _, result := range bar.excused.Results {
+		if slices.Contains(todo, result.Spec) {
+			err = errors.Join(err, r.journal.Add(result))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	todo = slices.DeleteFunc(todo, func(spec string) bool { return !slices.Contains(bar.excused.Run, spec) })
+	if len(todo) == 0 {
+		return nil
+	}
+	todo = r.cfg.Groups.Whole(todo, bar.excused.Run)
 	if err := r.part(ctx, env, todo); err != nil {
 		return err
 	}
-	return r.again(ctx, env, todo)
+	return r.again(ctx, env, todo, bar)
 }
 
 // noteRuntime keeps the runtime's version. A run has one: results of another say nothing
@@ -243,27 +252,15 @@ func (r *runner) noteRuntime(ctx context.Context, env environment) error {
 	return r.journal.SetRuntime(runtime)
 }
 
-// excuse records the specs that the host cannot pass and returns the others.
-func (r *runner) excuse(specs []string) ([]string, error) {
-	run, excused, err := conformance.Excuses(specs, conformance.Skips(), r.stock)
-	for _, result := range excused {
-		err = errors.Join(err, r.journal.Add(result))
-	}
-	return run, err
-}
-
-// again gives specs that were lost a second chance: one that passes then is flaky, not
-// lost.
-func (r *runner) again(ctx context.Context, env environment, ran []string) error {
-	var specs []string
-	for _, lost := range r.must.Lost(ran, r.journal.Past().Results) {
-		specs = append(specs, lost.Spec)
-	}
+// again gives specs that failed a second chance, whosever binaries run: one that passes
+// then is flaky, not lost.
+func (r *runner) again(ctx context.Context, env environment, ran []string, bar bar) error {
+	specs := bar.demand.Again(ran, r.journal.Past().Results, bar.stock)
 	const most = 20 // More than that is no flake.
 	if len(specs) == 0 || len(specs) > most {
 		return nil
 	}
-	r.cfg.Progress(fmt.Sprintf("once more: %d specs that have passed before", len(specs)))
+	r.cfg.Progress(fmt.Sprintf("once more: %d specs that failed, and not always with the stock binaries", len(specs)))
 	return r.part(ctx, env, r.cfg.Groups.Whole(specs, ran))
 }
 
@@ -290,7 +287,11 @@ func nextPart(dir string) (string, error) {
 	}
 }
 
-func (r *runner) outcome(past conformance.Past) Outcome {
+func (r *runner) outcome(past conformance.Past) (Outcome, error) {
+	bar, err := r.bar(past)
+	if err != nil {
+		return Outcome{}, err
+	}
 	asked := map[string]bool{}
 	for _, spec := range r.specs {
 		asked[spec] = true
@@ -303,11 +304,12 @@ func (r *runner) outcome(past conformance.Past) Outcome {
 			Wall: past.Wall, Load: past.Load, Procs: past.Procs, Results: results,
 		},
 		Specs:    r.specs,
-		Verdict:  conformance.Judge(r.specs, results, r.must, r.stock.Newest().Results),
+		Verdict:  conformance.Judge(r.specs, results, bar.demand),
 		Setup:    r.setup,
+		Notes:    bar.notes,
 		Dir:      r.dir,
 		Narrowed: r.cfg.narrowed(),
-	}
+	}, nil
 }
 
 func allVersions(past conformance.Past) []string {

@@ -57,6 +57,15 @@ func testRunner(t *testing.T, suite *fakeSuite, kubelet conformance.Whose, specs
 	return r
 }
 
+func outcomeOf(t *testing.T, r *runner) Outcome {
+	t.Helper()
+	outcome, err := r.outcome(r.journal.Past())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome
+}
+
 func TestRunGoesOnWithWhatIsMissing(t *testing.T) {
 	suite := &fakeSuite{states: map[string][]conformance.State{"b": {conformance.Passed}}}
 	r := testRunner(t, suite, conformance.Stock, "a", "b")
@@ -69,7 +78,7 @@ func TestRunGoesOnWithWhatIsMissing(t *testing.T) {
 	if diff := cmp.Diff([][]string{{"b"}}, suite.asked); diff != "" {
 		t.Errorf("specs that ran (-want +got):\n%s", diff)
 	}
-	outcome := r.outcome(r.journal.Past())
+	outcome := outcomeOf(t, r)
 	if !outcome.Whole() || outcome.Verdict.Failed() {
 		t.Errorf("the run is not whole or has failed: %+v", outcome.Verdict)
 	}
@@ -82,28 +91,106 @@ func TestRunGoesOnWithWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestLostSpecHasASecondChance(t *testing.T) {
+// TestSpecThatFailsHasASecondChance: with ours as with the stock binaries, unless the stock
+// binaries always fail it.
+func TestSpecThatFailsHasASecondChance(t *testing.T) {
+	stock := conformance.Runs{{Versions: []string{"fake 1"}, Results: []conformance.Result{
+		{Spec: "hopeless", State: conformance.Failed}, {Spec: "steady", State: conformance.Passed},
+	}}}
 	for _, test := range []struct {
-		name   string
-		second conformance.State
-		want   bool
+		name    string
+		kubelet conformance.Whose
+		second  conformance.State
+		lost    bool
 	}{
-		{"and takes it", conformance.Passed, false},
-		{"and fails again", conformance.Failed, true},
+		{"ours takes it", conformance.Ours, conformance.Passed, false},
+		{"ours fails again", conformance.Ours, conformance.Failed, true},
+		{"stock takes it", conformance.Stock, conformance.Passed, false},
+		{"stock fails again", conformance.Stock, conformance.Failed, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			suite := &fakeSuite{states: map[string][]conformance.State{
-				"a": {conformance.Failed, test.second}, "new": {conformance.Failed, conformance.Passed},
+				"hopeless": {conformance.Failed, conformance.Passed}, "new": {conformance.Failed, conformance.Failed},
+				"steady": {conformance.Failed, test.second},
 			}}
-			r := testRunner(t, suite, conformance.Ours, "a", "new")
-			r.must = conformance.Ratchet{"a"}
+			r := testRunner(t, suite, test.kubelet, "hopeless", "new", "steady")
+			r.stock = stock
 			if err := r.finish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([][]string{{"a", "new"}, {"a"}}, suite.asked); diff != "" {
+			if diff := cmp.Diff([][]string{{"hopeless", "new", "steady"}, {"new", "steady"}}, suite.asked); diff != "" {
 				t.Errorf("specs that ran (-want +got):\n%s", diff)
 			}
-			if got := r.outcome(r.journal.Past()).Verdict.Failed(); got != test.want {
+			// Without a ratchet, what the stock binaries always pass must pass.
+			if got := outcomeOf(t, r).Verdict; got.Failed() != test.lost || len(got.Lost) > 1 {
+				t.Errorf("lost %v, want one lost: %v", got.Lost, test.lost)
+			}
+		})
+	}
+}
+
+// TestResultsOfAnotherHostDoNotCount: neither does a limit that they show excuse a spec,
+// nor must pass what passed there, and the run says so.
+func TestResultsOfAnotherHostDoNotCount(t *testing.T) {
+	const limited = "[sig-node] PrivilegedPod should enable privileged commands [LinuxOnly]"
+	for _, test := range []struct {
+		name, runtime, socket string
+		notes                 []string
+		failed                bool
+	}{
+		{"this host", "fake 1", "fake", nil, true},
+		{"another runtime", "fake 2", "fake", []string{"fake 2, not fake 1", "PrivilegedPod"}, false},
+		{"containerd for the runtime of somebody else", "containerd 1.6", "/run/fake.sock", []string{"PrivilegedPod"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			suite := &fakeSuite{states: map[string][]conformance.State{
+				limited: {conformance.Passed}, "a": {conformance.Failed, conformance.Failed},
+			}}
+			r := testRunner(t, suite, conformance.Ours, limited, "a")
+			r.cfg.Kit.Runtime = test.socket
+			r.stock = conformance.Runs{{Versions: []string{test.runtime}, Results: []conformance.Result{
+				{Spec: limited, State: conformance.Failed, Message: "Unknown device type."}, {Spec: "a", State: conformance.Passed},
+			}}}
+			var said []string
+			r.cfg.Progress = func(line string) { said = append(said, line) }
+			if err := r.finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			outcome := outcomeOf(t, r)
+			if outcome.Verdict.Failed() != test.failed || len(outcome.Notes) != len(test.notes) {
+				t.Errorf("lost %v with notes %q, want a loss: %v", outcome.Verdict.Lost, outcome.Notes, test.failed)
+			}
+			for _, note := range test.notes {
+				if !strings.Contains(strings.Join(outcome.Notes, "\n"), note) || !strings.Contains(strings.Join(said, "\n"), note) {
+					t.Errorf("no %q among the notes %q or in what the run said: %q", note, outcome.Notes, said)
+				}
+			}
+			if ran, excused := slices.Contains(suite.asked[0], limited), len(test.notes) == 0; ran == excused {
+				t.Errorf("the spec that may be a limit ran: %v, want %v", ran, !excused)
+			}
+		})
+	}
+}
+
+func TestClusterThatIsTooSmallMaySkip(t *testing.T) {
+	for _, test := range []struct {
+		name, runtime string
+		state         conformance.State
+		want          bool
+	}{
+		{"as many nodes as asked for", "fake", conformance.Skipped, true},
+		{"a skip for want of nodes", "/run/fake.sock", conformance.Skipped, false},
+		{"a failure", "/run/fake.sock", conformance.Failed, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			suite := &fakeSuite{states: map[string][]conformance.State{"a": {test.state, test.state}}}
+			r := testRunner(t, suite, conformance.Ours, "a")
+			r.cfg.Set.Nodes, r.cfg.Kit.Runtime = 2, test.runtime
+			r.ratchet = conformance.Ratchet{"a"}
+			if err := r.finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := outcomeOf(t, r).Verdict.Failed(); got != test.want {
 				t.Errorf("failed is %v, want %v", got, test.want)
 			}
 		})
@@ -124,7 +211,7 @@ func TestSequencesRunAsAWhole(t *testing.T) {
 		"first": passed, "second": {conformance.Failed, conformance.Passed}, "other": passed,
 	}}
 	r := testRunner(t, suite, conformance.Ours, "first", "other", "second")
-	r.cfg.Groups, r.must = groups, conformance.Ratchet{"second"}
+	r.cfg.Groups, r.ratchet = groups, conformance.Ratchet{"second"}
 	if err := r.journal.Add(conformance.Result{Spec: "first", State: conformance.Passed}); err != nil {
 		t.Fatal(err)
 	}
@@ -149,14 +236,16 @@ func TestHostLimitsAreLeftOutOfOurRunsOnly(t *testing.T) {
 		t.Run(string(test.kubelet), func(t *testing.T) {
 			suite := &fakeSuite{states: map[string][]conformance.State{"a": {conformance.Passed}, limited: {conformance.Failed}}}
 			r := testRunner(t, suite, test.kubelet, limited, "a")
-			r.stock = conformance.Runs{{Results: []conformance.Result{{Spec: limited, State: conformance.Failed}, {Spec: "a", State: conformance.Passed}}}}
+			r.stock = conformance.Runs{{Versions: []string{"fake 1"}, Results: []conformance.Result{
+				{Spec: limited, State: conformance.Failed, Message: "Unknown device type."}, {Spec: "a", State: conformance.Passed},
+			}}}
 			if err := r.finish(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([][]string{test.want}, suite.asked); diff != "" {
 				t.Errorf("specs that ran (-want +got):\n%s", diff)
 			}
-			if outcome := r.outcome(r.journal.Past()); !outcome.Whole() {
+			if outcome := outcomeOf(t, r); !outcome.Whole() {
 				t.Errorf("a spec has no result: %+v", outcome.Verdict.Count)
 			}
 		})
@@ -173,7 +262,7 @@ func TestEnvironmentIsStoppedAfterTrouble(t *testing.T) {
 	if suite.stopped != 1 {
 		t.Errorf("stopped %d times, want once", suite.stopped)
 	}
-	if !r.outcome(r.journal.Past()).Verdict.Failed() {
+	if !outcomeOf(t, r).Verdict.Failed() {
 		t.Error("a run without results has not failed")
 	}
 }
