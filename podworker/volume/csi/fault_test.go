@@ -274,3 +274,26 @@ func TestUnstageWithAnUnknownEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestStagedBefore stays staged when the driver refuses to stage it once more for the next
+// process: the driver is told to undo it in the end, also if it mounts nothing there.
+func TestStagedBefore(t *testing.T) {
+	w := newWorld(t, stages)
+	w.claim("db", nil)
+	w.setUp(podOf("1", "db"))
+	staging := w.p.paths.staging(volumeID{csitest.DefaultName, "handle-db"})
+	w.restart()
+	if err := w.table.Unmount(staging); err != nil {
+		t.Fatal(err)
+	}
+	w.driver.Inject("NodeStageVolume", csitest.Fail(codes.Internal, "oops"), 1)
+	w.setUpFails(podOf("1", "db"))
+	if _, err := readRecord(filepath.Dir(staging)); err != nil {
+		t.Errorf("the record of what is staged: %v", err)
+	}
+	w.tearDown("1")
+	w.nothingLeft()
+	if ops := w.driver.Ops(); ops[len(ops)-1] != "NodeUnstageVolume" {
+		t.Errorf("calls are %v, want the last one to unstage", ops)
+	}
+}

@@ -35,7 +35,8 @@ func (o *operation) stage(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(place, dirMode); err != nil {
 		return "", err
 	}
-	if err := o.stagingRecord(place); err != nil {
+	fresh, err := o.stagingRecord(place)
+	if err != nil {
 		return "", err
 	}
 	err = o.d.call(ctx, "NodeStageVolume", o.w.id.handle, func(ctx context.Context, c csiapi.NodeClient) error {
@@ -45,7 +46,8 @@ func (o *operation) stage(ctx context.Context) (string, error) {
 		})
 		return err
 	})
-	if final(err) {
+	// What was staged before is what other pods have, and stays until it is unstaged.
+	if final(err) && fresh {
 		return "", errors.Join(err, o.p.removeStaging(o.w.id, o.w.block, o.w.spec))
 	}
 	if err != nil {
@@ -55,12 +57,14 @@ func (o *operation) stage(ctx context.Context) (string, error) {
 	return place, nil
 }
 
-// stagingRecord keeps what undoes the staging.
-func (o *operation) stagingRecord(place string) error {
+// stagingRecord keeps what undoes the staging. fresh: nothing was kept of it before.
+func (o *operation) stagingRecord(place string) (fresh bool, err error) {
+	dir, r := filepath.Dir(place), record{Handle: o.w.id.handle, Driver: o.w.id.driver}
 	if o.w.block {
-		return o.w.record(o.p.cfg.Node).write(o.p.paths.blockData(o.w.spec))
+		dir, r = o.p.paths.blockData(o.w.spec), o.w.record(o.p.cfg.Node)
 	}
-	return record{Handle: o.w.id.handle, Driver: o.w.id.driver}.write(filepath.Dir(place))
+	_, before := readRecord(dir)
+	return errors.Is(before, os.ErrNotExist), r.write(dir)
 }
 
 // publish has the driver make a volume visible to the pod. It returns when the tokens
