@@ -23,6 +23,8 @@ type (
 		uid types.UID
 		t   Termination
 	}
+	// vanished says that a pod is not wanted any more.
+	vanished struct{ uid types.UID }
 	// orphaned is a pod that no source names and that was found in the runtime.
 	orphaned struct {
 		pod *corev1.Pod

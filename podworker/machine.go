@@ -60,6 +60,10 @@ func (m *machine) step(now time.Time, ev event) []effect {
 		}
 	case orphaned:
 		m.orphan(now, ev.pod, ev.t)
+	case vanished:
+		if w := m.workers[ev.uid]; w != nil {
+			m.vanish(now, w)
+		}
 	case woken:
 		if w := m.workers[ev.uid]; w != nil {
 			m.wake(now, w)
@@ -179,14 +183,18 @@ func (m *machine) retain(now time.Time, uids map[types.UID]struct{}) {
 		return !wanted
 	})
 	for _, w := range unwanted {
-		w.gone, w.deleted, w.restart = true, true, nil
-		if w.phase == Finished {
-			m.forget(w)
-			continue
-		}
-		if w.phase < Terminating {
-			m.terminate(now, w, Termination{})
-		}
+		m.vanish(now, w)
+	}
+}
+
+// vanish ends a pod that is in no source any more.
+func (m *machine) vanish(now time.Time, w *worker) {
+	w.gone, w.deleted, w.restart = true, true, nil
+	switch {
+	case w.phase == Finished:
+		m.forget(w)
+	case w.phase < Terminating:
+		m.terminate(now, w, Termination{})
 	}
 }
 

@@ -168,6 +168,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"update":    func(*rapid.T) { m.step(updated{m.pod()}) },
 		"terminate": func(*rapid.T) { m.step(ended{m.uid(), m.termination()}) },
 		"orphan":    func(*rapid.T) { m.step(orphaned{m.pod(), m.termination()}) },
+		"vanish":    func(*rapid.T) { m.step(vanished{m.uid()}) },
 		"wake":      func(*rapid.T) { m.step(woken{m.uid()}) },
 		"retain": func(*rapid.T) {
 			set := map[types.UID]struct{}{}

@@ -155,6 +155,11 @@ func (p *Pool) Retain(uids iter.Seq[types.UID]) {
 	p.step(retained{set})
 }
 
+// Vanish says that a pod is wanted no more although the whole set of wanted pods is not
+// known, such as the old version of a manifest that was edited: it ends as one that Retain
+// does not name. An unknown UID is ignored.
+func (p *Pool) Vanish(uid types.UID) { p.step(vanished{uid}) }
+
 // State returns what is known of a pod. The State of an unknown pod answers its
 // methods, too; the bool is false then.
 func (p *Pool) State(uid types.UID) (State, bool) {

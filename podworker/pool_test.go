@@ -269,6 +269,31 @@ func TestStaticPodWaitsForItsPredecessor(t *testing.T) {
 	expect(t, nil, r.take("mid sync"))
 }
 
+// TestVanish: one pod ends and its successor starts while the whole set is not known yet;
+// nothing else is taken to be absent.
+func TestVanish(t *testing.T) {
+	r := &recorder{terminating: func(context.Context, *corev1.Pod, Termination) error {
+		<-time.After(5 * time.Second)
+		return nil
+	}}
+	inBubble(t, r, func(p *bubble) {
+		p.Update(staticPod("old", "web", 20))
+		p.Update(staticPod("other", "db", 20))
+		after(10 * time.Second)
+		p.Vanish("old")
+		p.Vanish("unknown")
+		p.Update(staticPod("new", "web", 20))
+		after(10 * time.Second)
+		if s, known := p.State("old"); known || s.Done() {
+			p.t.Errorf("state of the old pod is %+v, %t; want that it is forgotten, and nobody knows who is wanted", s, known)
+		}
+		if s, _ := p.State("other"); s.Phase != Syncing {
+			p.t.Errorf("the other pod is %s, want Syncing", s.Phase)
+		}
+	})
+	expect(t, []string{"0s old sync ", "10s old stop 20s", "15s old stopped", "15s old clean", "15s new sync "}, r.take("old", "new"))
+}
+
 // TestEnding follows a static pod by its name through its end.
 func TestEnding(t *testing.T) {
 	r := &recorder{

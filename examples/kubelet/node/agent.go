@@ -247,8 +247,8 @@ func (a *agent) run(ctx context.Context) error {
 }
 
 // deliver takes what the sources have. What this agent made and the whole set does not
-// name is told to stop before anything new starts, so that a changed manifest never
-// runs twice.
+// name is told to stop before anything new starts, and so is the old pod of a manifest
+// that has changed, also before the whole set is known: no manifest ever runs twice.
 func (a *agent) deliver(ctx context.Context, set podsource.Merged) {
 	first := set.Complete && !a.catalog.ready()
 	changed := a.catalog.replace(set)
@@ -266,6 +266,8 @@ func (a *agent) deliver(ctx context.Context, set podsource.Merged) {
 		}
 		a.retainDevices()
 		a.retainAlignment()
+	} else {
+		a.succeed(changed)
 	}
 	a.admit(ctx, changed)
 	for _, pod := range changed {
@@ -453,7 +455,7 @@ func (c cleaner) SyncTerminated(ctx context.Context, pod *corev1.Pod) error {
 	if err := c.agent.cluster.finished(pod); err != nil {
 		return err
 	}
-	if c.agent.catalog.wants(pod.UID) {
+	if !c.agent.catalog.unwanted(pod) {
 		return c.agent.clearEvicted(ctx, pod)
 	}
 	err := c.agent.forget(ctx, pod.UID)

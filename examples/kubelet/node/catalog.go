@@ -31,8 +31,11 @@ type catalog struct {
 	pods     map[types.UID]*corev1.Pod
 	// statuses are not changed: they are replaced.
 	statuses map[types.UID]*corev1.PodStatus
-	// gone are the pods of the last set that are not in this one.
+	// gone are the pods of the last set that are not in this one, or, before all sources
+	// have delivered, of any.
 	gone map[types.UID]*corev1.Pod
+	// manifest has the names of the pods of manifests.
+	manifest map[manifestName]bool
 	// recalled are those that an earlier process had from a source that is silent.
 	recalled map[types.UID]bool
 }
@@ -78,8 +81,12 @@ func (c *catalog) versions(set podsource.Merged) {
 // members takes a set in which pods have come or gone, or a source that was silent.
 func (c *catalog) members(set podsource.Merged) {
 	next := make(map[types.UID]*corev1.Pod, len(set.Pods))
+	c.manifest = map[manifestName]bool{}
 	for _, pod := range set.Pods {
 		next[pod.UID] = pod
+		if ofManifest(pod) {
+			c.manifest[manifestNameOf(pod)] = true
+		}
 	}
 	if c.manifests.IsZero() && !slices.Contains(set.Silent, fromFiles) {
 		c.manifests = time.Now()
@@ -92,7 +99,11 @@ func (c *catalog) members(set podsource.Merged) {
 			}
 		}
 	}
+	before := c.gone
 	c.gone = maps.Clone(c.pods)
+	if !set.Complete {
+		maps.Copy(c.gone, before)
+	}
 	maps.DeleteFunc(c.gone, func(uid types.UID, _ *corev1.Pod) bool { return next[uid] != nil })
 	c.pods, c.recalled = next, set.Recalled
 	if set.Complete { // before that nothing has ended for its absence

@@ -43,14 +43,14 @@ type orphan struct {
 
 // findOrphans returns the pods of a snapshot that this agent may stop and that
 // nobody wants, sorted by UID.
-func findOrphans(snap *runtime.Snapshot, own ownership, wanted func(types.UID) bool) []orphan {
+func findOrphans(snap *runtime.Snapshot, own ownership, unwanted func(*corev1.Pod) bool) []orphan {
 	var found []orphan
-	for uid, p := range snap.Pods {
-		if len(p.Sandboxes) == 0 || wanted(uid) || !own.owns(p) {
+	for _, p := range snap.Pods {
+		if len(p.Sandboxes) == 0 {
 			continue
 		}
 		pod, ok := podsync.Orphan(p.Sandboxes[0])
-		if !ok {
+		if !ok || !unwanted(pod) || !own.owns(p) {
 			continue
 		}
 		if podsync.Owner(p.Sandboxes[0]) != own.instance {

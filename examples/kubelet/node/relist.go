@@ -96,8 +96,8 @@ func (a *agent) look(ctx context.Context) {
 		}
 	}
 	a.probing.watch(now)
+	a.collect(now)
 	if a.catalog.ready() {
-		a.collect(now)
 		if v := a.catalog.version(); len(changes) > 0 || v != a.told.discovered {
 			a.told.discovered = v
 			a.discover(now)
@@ -116,11 +116,11 @@ func (a *agent) discover(snap *runtime.Snapshot) {
 
 // collect tells the pods to stop that this agent made and that nobody wants.
 func (a *agent) collect(snap *runtime.Snapshot) {
-	for _, o := range findOrphans(snap, a.ownership(), a.catalog.wants) {
+	for _, o := range findOrphans(snap, a.ownership(), a.catalog.unwanted) {
 		if _, known := a.pool.State(o.pod.UID); known || a.leftovers.resting(o.pod.UID, time.Now()) {
 			continue
 		}
-		a.log.Info("pod is in no manifest; it is stopped", "pod", fullName(o.pod), "uid", string(o.pod.UID))
+		a.log.Info("no source names the pod any more; it is stopped", "pod", fullName(o.pod), "uid", string(o.pod.UID))
 		a.metrics.orphans.Inc()
 		a.pool.TerminateOrphan(o.pod, podworker.Termination{Grace: o.grace})
 	}
