@@ -125,18 +125,3 @@ func (s *Server) interceptUnary(ctx context.Context, req any, info *grpc.UnarySe
 	s.calls.end(call, err)
 	return resp, err
 }
-
-func (s *Server) interceptStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	rpc := path.Base(info.FullMethod)
-	if s.cfg.lacks(rpc) {
-		return unimplemented(rpc)
-	}
-	call := &Call{RPC: rpc}
-	s.calls.begin(call)
-	fault, err := s.faults.take(call.RPC, nil)
-	if err == nil {
-		_, err = fault.carryOut(stream.Context(), func() (any, error) { return nil, handler(srv, stream) })
-	}
-	s.calls.end(call, err)
-	return err
-}

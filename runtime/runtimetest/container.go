@@ -1,10 +1,12 @@
 package runtimetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,7 +17,9 @@ import (
 
 // container is one container. The world's lock guards it.
 type container struct {
-	id      string
+	id string
+	// serial is larger than those of all older containers; times may be the same.
+	serial  int
 	sandbox *sandbox
 	config  *runtimeapi.ContainerConfig
 	image   *runtimeapi.Image
@@ -31,8 +35,11 @@ type process struct {
 	life    Life
 	started time.Time
 	log     *logFile
-	// timers are all that the life still has to do.
+	// unsaid are the lines to come, in their order.
+	unsaid []LogLine
+	// timers are all that the life still has to do, but for the lines; voice is theirs.
 	timers []*time.Timer
+	voice  *time.Timer
 	// done is closed at the end.
 	done chan struct{}
 	// attached are the clients that see what the container writes.
@@ -93,6 +100,7 @@ func (w *world) createContainer(req *runtimeapi.CreateContainerRequest) (string,
 		return "", status.Errorf(codes.NotFound, "failed to resolve image %q: not found", config.GetImage().GetImage())
 	}
 	c := &container{id: w.newIDLocked("container " + name), sandbox: s, config: clone(config), image: image, created: time.Now()}
+	c.serial = w.serial
 	w.containers[c.id] = c
 	w.containerNames[name] = c.id
 	w.publishLocked(runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, c.id, s)
@@ -163,11 +171,34 @@ func (w *world) lifeOf(id string) (Life, error) {
 func (w *world) beginLocked(c *container, life Life, log *logFile) {
 	p := &process{life: life, started: time.Now(), log: log, done: make(chan struct{})}
 	c.process = p
-	for _, line := range life.Log {
-		p.timers = append(p.timers, time.AfterFunc(line.After, func() { p.write(line) }))
-	}
+	p.unsaid = slices.Clone(life.Log)
+	slices.SortStableFunc(p.unsaid, func(a, b LogLine) int { return cmp.Compare(a.After, b.After) })
+	w.speakLocked(c)
 	if life.Exit != nil {
 		w.scheduleLocked(c, *life.Exit)
+	}
+}
+
+// speakLocked writes the lines that are due, and comes back for the next one.
+func (w *world) speakLocked(c *container) {
+	p := c.process
+	p.sayLocked()
+	if len(p.unsaid) == 0 {
+		return
+	}
+	p.voice = time.AfterFunc(time.Until(p.started.Add(p.unsaid[0].After)), func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !p.over() {
+			w.speakLocked(c)
+		}
+	})
+}
+
+// sayLocked writes the lines that are due.
+func (p *process) sayLocked() {
+	for passed := time.Since(p.started); len(p.unsaid) > 0 && p.unsaid[0].After <= passed; p.unsaid = p.unsaid[1:] {
+		p.write(p.unsaid[0])
 	}
 }
 
@@ -185,6 +216,7 @@ func (w *world) exitLocked(c *container, e Exit) {
 	if !c.running() {
 		return
 	}
+	c.process.sayLocked()
 	code, reason := e.result()
 	c.end = &ending{at: time.Now(), code: code, reason: reason}
 	c.dropLocked()
@@ -194,19 +226,26 @@ func (w *world) exitLocked(c *container, e Exit) {
 // dropLocked stops everything that a process has going.
 func (c *container) dropLocked() {
 	p := c.process
-	if p == nil {
+	if p == nil || p.over() {
 		return
-	}
-	select {
-	case <-p.done:
-		return
-	default:
 	}
 	for _, t := range p.timers {
 		t.Stop()
 	}
+	if p.voice != nil {
+		p.voice.Stop()
+	}
 	p.log.close()
 	close(p.done)
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // stopContainer sends SIGTERM, waits for grace and then kills.

@@ -61,7 +61,7 @@ func (w *world) newestLocked(pod, name string) *container {
 		if podName(c.sandbox.config.GetMetadata()) != pod || c.config.GetMetadata().GetName() != name {
 			continue
 		}
-		if newest == nil || c.created.After(newest.created) {
+		if newest == nil || c.serial > newest.serial {
 			newest = c
 		}
 	}

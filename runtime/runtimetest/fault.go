@@ -28,13 +28,16 @@ type Fault struct {
 	Hang bool
 	// Err is the answer; a gRPC status keeps its code.
 	Err error
-	// Edit changes the answer: empties it, halves it, blows it up.
+	// Edit changes the answer: empties it, halves it, blows it up. It gets each message of
+	// a stream; one without a message it does not get.
 	Edit func(resp proto.Message)
 }
 
 // Inject adds a fault to an RPC, named as in CRI: "RunPodSandbox". Of several faults
-// that match a call the oldest counts. An unknown name is a mistake of the test, which
-// every call answers from then on.
+// that match a call the oldest counts. A fault of "ListContainers" is one of
+// "StreamContainers" too, by which clients list where the runtime has it, and gets the
+// messages of the former; it is so for every list, and faults of the stream itself come
+// first. An unknown name is a mistake of the test, which every call answers from then on.
 func (s *Server) Inject(rpc string, f Fault) { s.faults.add(rpc, f) }
 
 // ClearFaults ends all faults. Calls that hang go on hanging.

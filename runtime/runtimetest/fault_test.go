@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -119,5 +120,68 @@ func TestUnknownCallIsAMistake(t *testing.T) {
 	_, err := w.client.ListImages(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), `CRI has no call "RunPodSandBox"`) {
 		t.Errorf("error is %v, want one that tells the mistake", err)
+	}
+}
+
+// TestFaultOfAListMeetsItsStream has a runtime whose lists are streamed to its clients.
+func TestFaultOfAListMeetsItsStream(t *testing.T) {
+	list := func(w *world) (found int, err error) {
+		items, err := w.client.ListContainers(w.Context(), &runtimeapi.ContainerFilter{Id: "c1"})
+		return len(items), err
+	}
+	unlucky := status.Error(codes.Internal, "boom")
+	ofC1 := func(req proto.Message) bool {
+		switch r := req.(type) {
+		case *runtimeapi.ListContainersRequest:
+			return r.GetFilter().GetId() == "c1"
+		case *runtimeapi.StreamContainersRequest:
+			return r.GetFilter().GetId() == "c1"
+		}
+		return false
+	}
+	for _, rpc := range []string{"ListContainers", "StreamContainers"} {
+		t.Run(rpc, func(t *testing.T) {
+			w := newWorld(t, runtimetest.Config{Kind: runtimetest.CRIO})
+			w.server.Inject(rpc, runtimetest.Fault{Times: 1, Err: unlucky, Match: ofC1})
+			w.server.Inject(rpc, runtimetest.Fault{Times: 1, Err: unlucky, Late: true, Match: ofC1})
+			for range 2 {
+				if _, err := list(w); status.Code(err) != codes.Internal {
+					t.Errorf("error is %v, want the injected one", err)
+				}
+			}
+			if _, err := w.client.ListContainers(t.Context(), nil); err != nil {
+				t.Errorf("another request: %v", err)
+			}
+			if found, err := list(w); err != nil || found != 0 {
+				t.Errorf("found %d, %v after the faults", found, err)
+			}
+			for _, c := range w.server.Calls("StreamContainers")[:2] {
+				if !ofC1(c.Request) || status.Code(c.Err) != codes.Internal {
+					t.Errorf("call is %s of %v, error %v", c, c.Request, c.Err)
+				}
+			}
+		})
+	}
+}
+
+func TestFaultEditsAStream(t *testing.T) {
+	w := newWorld(t, runtimetest.Config{Kind: runtimetest.Containerd24})
+	id := w.start(w.run(sandboxConfig("web")), containerConfig("app", 0))
+	w.server.Inject("StreamContainers", runtimetest.Fault{Times: 1, Edit: func(m proto.Message) {
+		m.(*runtimeapi.StreamContainersResponse).Containers = nil
+	}})
+	w.server.Inject("ListContainers", runtimetest.Fault{Times: 1, Edit: func(m proto.Message) {
+		r := m.(*runtimeapi.ListContainersResponse)
+		r.Containers = append(r.Containers, &runtimeapi.Container{Id: "ghost"})
+	}})
+	for _, want := range [][]string{nil, {id, "ghost"}, {id}} {
+		items, err := w.client.ListContainers(t.Context(), nil)
+		var got []string
+		for _, c := range items {
+			got = append(got, c.GetId())
+		}
+		if d := cmp.Diff(want, got); d != "" || err != nil {
+			t.Errorf("%v; containers (-want +got):\n%s", err, d)
+		}
 	}
 }

@@ -28,7 +28,8 @@ type Life struct {
 	Term *Exit
 	// IgnoreTerm makes it go on when asked, until it is killed.
 	IgnoreTerm bool
-	// Log is what it writes.
+	// Log is what it writes: by the time, and lines of one time in their order here. What
+	// is due at the end is written before it.
 	Log []LogLine
 	// Echo makes it write each line that an attached client sends, as cat does.
 	Echo bool

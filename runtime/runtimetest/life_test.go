@@ -128,3 +128,21 @@ func TestExit(t *testing.T) {
 		}
 	})
 }
+
+// TestNewestOfOneInstant has attempts that were made at the same time, as in a bubble.
+func TestNewestOfOneInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, runtimetest.Config{})
+		sandbox := w.run(sandboxConfig("web"))
+		for attempt := range uint32(20) {
+			id := w.start(sandbox, containerConfig("app", attempt))
+			if got, err := w.server.ContainerID("default/web", "app"); err != nil || got != id {
+				t.Errorf("newest container is %q, %v; want attempt %d, %q", got, err, attempt, id)
+			}
+			if err := w.server.Exit("default/web", "app", runtimetest.Exit{Code: 3}); err != nil {
+				t.Errorf("attempt %d: %v", attempt, err)
+			}
+			w.wantState(id, "Error, code 3, after 0s")
+		}
+	})
+}

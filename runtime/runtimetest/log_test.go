@@ -3,6 +3,7 @@ package runtimetest_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,50 @@ func TestLog(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLogIsInOrderAndWhole has lines of one time, and ends at the time of the last.
+func TestLogIsInOrderAndWhole(t *testing.T) {
+	log := []runtimetest.LogLine{
+		{After: time.Second, Text: "four"}, {Text: "one"}, {Text: "tw", Partial: true}, {Text: "o"}, {Text: "three"},
+		{After: time.Second, Text: "five"}, {After: time.Second + 1, Text: "from the grave"},
+	}
+	for _, c := range []struct {
+		name string
+		life runtimetest.Life
+		stop bool
+		want []string
+	}{
+		{"ends at once", runtimetest.Exits(0, 1), false, []string{"one", "tw", "o", "three"}},
+		{"ends with its last words", runtimetest.Exits(time.Second, 1), false, []string{"one", "tw", "o", "three", "four", "five"}},
+		{"is killed", runtimetest.Life{}, true, []string{"one", "tw", "o", "three", "four", "five"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, runtimetest.Config{})
+				c.life.Log = log
+				w.server.SetLives("app", c.life)
+				pod, config := sandboxConfig("web"), containerConfig("app", 0)
+				pod.LogDirectory, config.LogPath = dir, "0.log"
+				id := w.start(w.run(pod), config)
+				if c.stop {
+					elapse(time.Second)
+					w.must(w.client.StopContainer(t.Context(), id, 0))
+				}
+				elapse(time.Minute)
+				data, err := os.ReadFile(filepath.Join(dir, "0.log"))
+				w.must(err)
+				var got []string
+				for line := range strings.Lines(string(data)) {
+					got = append(got, strings.Fields(line)[3])
+				}
+				if d := cmp.Diff(c.want, got); d != "" {
+					t.Errorf("log (-want +got):\n%s", d)
+				}
+			})
+		})
+	}
 }
 
 func TestNoLogPathNoFile(t *testing.T) {

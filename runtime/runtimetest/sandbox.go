@@ -113,7 +113,7 @@ func (w *world) containersOfLocked(s *sandbox) []*container {
 			found = append(found, c)
 		}
 	}
-	slices.SortFunc(found, func(a, b *container) int { return a.created.Compare(b.created) })
+	slices.SortFunc(found, func(a, b *container) int { return a.serial - b.serial })
 	return found
 }
 
