@@ -189,7 +189,7 @@ func (b *Backend) newRulesets(n proxier.Network) (map[proxier.Family]*ruleset, e
 			return nil, err
 		}
 		out[f] = newRuleset(renderer{
-			family: f, masqueradeAll: b.cfg.MasqueradeAll, pods: b.cfg.Local.match(f, n), nodeAddr: b.nodeAddr[f],
+			family: f, masqueradeAll: b.cfg.MasqueradeAll, pods: match(b.cfg.Local, f, n), nodeAddr: b.nodeAddr[f],
 			countLocal: s.localNodePorts && b.counts(localNodePortCounter),
 		}, s.fixed())
 	}
@@ -245,12 +245,7 @@ func addrsIn(all []netip.Addr, within []netip.Prefix) []netip.Addr {
 
 // nodePortPrefixes returns where node ports of a family answer; none means everywhere.
 func (b *Backend) nodePortPrefixes(f proxier.Family, n proxier.Network) []netip.Prefix {
-	var out []netip.Prefix
-	for _, p := range b.cfg.NodePortAddresses {
-		if p = unmapPrefix(p); proxier.FamilyOf(p.Addr()) == f {
-			out = append(out, p)
-		}
-	}
+	out := proxier.PrefixesOf(f, b.cfg.NodePortAddresses)
 	for _, a := range n.NodeAddrs {
 		if a = a.Unmap(); b.cfg.NodePortPrimary && proxier.FamilyOf(a) == f {
 			out = append(out, netip.PrefixFrom(a, a.BitLen()))

@@ -67,7 +67,7 @@ func (b *Backend) Rules(n proxier.Network, p *proxier.ServicePort) []string {
 	other := &Backend{cfg: b.cfg}
 	other.setNodeAddrs(n)
 	r := renderer{
-		family: p.Key.Family, masqueradeAll: b.cfg.MasqueradeAll, pods: b.cfg.Local.match(p.Key.Family, n),
+		family: p.Key.Family, masqueradeAll: b.cfg.MasqueradeAll, pods: match(b.cfg.Local, p.Key.Family, n),
 		nodeAddr: other.nodeAddr[p.Key.Family],
 	}
 	var k block

@@ -203,7 +203,7 @@ func (c *Config) validate(bit int) error {
 			return fmt.Errorf("config: %s is %v: it must not be negative", name, d)
 		}
 	}
-	return c.Local.validate()
+	return validateLocal(c.Local)
 }
 
 // errNotInForce is returned by Apply before the first Reset, and after an error.

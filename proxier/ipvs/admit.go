@@ -113,11 +113,11 @@ func (a *admission) sourceRanges(nodeAddrs []netip.Addr) {
 	}
 	var ranges []netip.Prefix
 	for i, r := range a.out.SourceRanges {
-		if !r.IsValid() || !a.usable(unmapPrefix(r).Addr()) {
+		if !r.IsValid() || !a.usable(proxier.UnmapPrefix(r).Addr()) {
 			a.problem(fmt.Sprintf("SourceRanges[%d]", i), "%v is not a prefix of %s", r, a.key.Family)
 			continue
 		}
-		ranges = append(ranges, unmapPrefix(r))
+		ranges = append(ranges, proxier.UnmapPrefix(r))
 	}
 	if len(ranges) > 0 {
 		a.out.SourceRanges = disjoint(a.withOwn(ranges, nodeAddrs))

@@ -50,13 +50,13 @@ func (p *program) prerouting() []rule {
 	switch {
 	case p.masqueradeAll:
 		out = append(out, p.to(internal).then(setBits(p.masquerade)...))
-	case p.local.detects(p.family):
-		out = append(out, p.to(internal).then(p.local.foreign(p)...).then(setBits(p.masquerade)...))
+	case p.local.Detects(p.family):
+		out = append(out, p.to(internal).then(foreign(p.local, p)...).then(setBits(p.masquerade)...))
 	}
 	for _, in := range []object{external, atNode} {
 		out = append(out, p.to(in).then(setBits(p.masquerade)...))
 	}
-	for _, from := range p.local.fromPods(p) {
+	for _, from := range fromPods(p.local, p) {
 		out = append(out, from.then(p.toShortcut()...))
 	}
 	return out
@@ -96,8 +96,8 @@ func (p *program) output() []rule {
 	switch {
 	case p.masqueradeAll:
 		out = append(out, p.to(internal).then(mark...))
-	case p.local.detects(p.family):
-		out = append(out, p.to(internal).then(p.local.foreign(p)...).then(mark...))
+	case p.local.Detects(p.family):
+		out = append(out, p.to(internal).then(foreign(p.local, p)...).then(mark...))
 	}
 	for _, in := range []object{internal, localOnly} {
 		out = append(out, p.to(in).then(p.sourceIn(serviceIPs)...).then(mark...))
@@ -134,7 +134,7 @@ func (p *program) postrouting() []rule {
 // Service has: nobody else can have it, and a route would lead outside.
 func (p *program) unassigned() []rule {
 	var out []rule
-	for _, r := range ofFamily(p.serviceCIDRs, p.family) {
+	for _, r := range proxier.PrefixesOf(p.family, p.serviceCIDRs) {
 		known := &expr.Lookup{SourceRegister: reg, SetName: serviceIPs.String(), Invert: true}
 		out = append(out, inPrefix(p.destination(reg), r, expr.CmpOpEq).then(p.destination(reg), known, verdict(expr.VerdictDrop)))
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nodekit-go/nodekit/proxier"
 )
 
@@ -137,6 +139,7 @@ func (c *Config) complete() {
 func (c *Config) validate() error {
 	// NFT_TABLE_MAXNAMELEN of linux/netfilter/nf_tables.h, without the final zero.
 	const maxTable = 255
+	const maxInterfaceName = unix.IFNAMSIZ - 1 // linux/if.h, likewise
 	if len(c.Table) > maxTable {
 		return fmt.Errorf("config: Table %q is longer than %d bytes", c.Table, maxTable)
 	}
@@ -170,7 +173,7 @@ func (c *Config) validate() error {
 	if c.CheckInterval < 0 {
 		return fmt.Errorf("config: CheckInterval %v is negative", c.CheckInterval)
 	}
-	return errors.Join(c.Timeouts.validate(), c.Local.validate())
+	return errors.Join(c.Timeouts.validate(), c.Local.Validate())
 }
 
 func (t Timeouts) validate() error {

@@ -196,7 +196,7 @@ func (b *Backend) answersNodePorts(a netip.Addr, n proxier.Network) bool {
 	if a.IsLoopback() || a.IsLinkLocalUnicast() || !slices.Contains(b.cfg.Families, f) {
 		return false
 	}
-	prefixes := ofFamily(b.cfg.NodePortAddresses, f)
+	prefixes := proxier.PrefixesOf(f, b.cfg.NodePortAddresses)
 	limited := len(prefixes) > 0
 	if b.cfg.NodePortPrimary {
 		for _, own := range n.NodeAddrs {
@@ -215,7 +215,7 @@ func (b *Backend) programs(n proxier.Network) []program {
 	for _, f := range b.cfg.Families {
 		out = append(out, program{
 			family: f, masquerade: 1 << *b.cfg.MasqueradeBit, shortcuts: uint32(b.cfg.Marks) << 16,
-			masqueradeAll: b.cfg.MasqueradeAll, local: b.cfg.Local.in(n), serviceCIDRs: n.ServiceCIDRs,
+			masqueradeAll: b.cfg.MasqueradeAll, local: b.cfg.Local.In(n), serviceCIDRs: n.ServiceCIDRs,
 		})
 	}
 	return out

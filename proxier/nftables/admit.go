@@ -132,11 +132,11 @@ func (a *admission) sourceRanges(nodeAddrs []netip.Addr) {
 	}
 	var ranges []netip.Prefix
 	for i, r := range a.port.SourceRanges {
-		if !r.IsValid() || proxier.FamilyOf(unmapPrefix(r).Addr()) != a.port.Key.Family {
+		if !r.IsValid() || proxier.FamilyOf(proxier.UnmapPrefix(r).Addr()) != a.port.Key.Family {
 			a.problem(fmt.Sprintf("SourceRanges[%d]", i), "%v is not a prefix of %s", r, a.port.Key.Family)
 			continue
 		}
-		ranges = append(ranges, unmapPrefix(r))
+		ranges = append(ranges, proxier.UnmapPrefix(r))
 	}
 	if len(ranges) == 0 {
 		a.problem("SourceRanges", "no range is valid: the load balancer addresses are not programmed")

@@ -30,7 +30,7 @@ func (p *program) chainRules(c chain) []rule {
 	case pick, pickLocal:
 		return p.pick(c.space, c.space.of(slotsOf(c.kind)))
 	case cluster, affinityCluster:
-		return []rule{p.local.foreign(&p.assembler).then(setMark(p.mark)...), {p.goTo(c.without())}}
+		return []rule{foreign(p.local, &p.assembler).then(setMark(p.mark)...), {p.goTo(c.without())}}
 	case external, affinityExternal:
 		return []rule{setMark(p.mark), {p.goTo(c.without())}}
 	case policyLocal:
@@ -107,7 +107,7 @@ func (p *program) toNodePort(in object) []rule {
 	own := ofThisNode(expr.Fib{FlagDADDR: true})
 	own = own.then(inPrefix(p.destination(reg), loopback, expr.CmpOpNeq)...)
 	lookup := p.verdictBy(byNodePort, in)
-	prefixes := ofFamily(p.nodePortAddrs, p.family)
+	prefixes := proxier.PrefixesOf(p.family, p.nodePortAddrs)
 	if len(prefixes) == 0 {
 		return []rule{own.then(lookup...)}
 	}
@@ -122,7 +122,7 @@ func (p *program) toNodePort(in object) []rule {
 // that no Service has: nobody else can have it, and a route would lead outside.
 func (p *program) unassigned() []rule {
 	var out []rule
-	for _, r := range ofFamily(p.serviceCIDRs, p.family) {
+	for _, r := range proxier.PrefixesOf(p.family, p.serviceCIDRs) {
 		out = append(out, inPrefix(p.destination(reg), r, expr.CmpOpEq).then(&expr.Verdict{Kind: expr.VerdictDrop}))
 	}
 	return out
@@ -134,7 +134,7 @@ func (p *program) unassigned() []rule {
 func (p *program) policyLocal(sp space) []rule {
 	all := p.verdictBy(sp, sp.of(shortCircuit))
 	var out []rule
-	for _, from := range p.local.fromPods(&p.assembler) {
+	for _, from := range fromPods(p.local, &p.assembler) {
 		out = append(out, from.then(all...))
 	}
 	node := ofThisNode(expr.Fib{FlagSADDR: true})

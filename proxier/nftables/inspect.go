@@ -194,7 +194,7 @@ func (c Change) String() string {
 // seconds from tens of thousands of elements on.
 func (b *Backend) Plan(ctx context.Context, s *proxier.State) ([]Change, error) {
 	fresh := &Backend{
-		cfg: b.cfg, network: s.Network, local: b.cfg.Local.in(s.Network),
+		cfg: b.cfg, network: s.Network, local: b.cfg.Local.In(s.Network),
 		generations: map[proxier.Family]*generation{},
 	}
 	for _, f := range b.cfg.Families {
@@ -231,7 +231,7 @@ func (b *Backend) elements(f proxier.Family, s *proxier.State) []element {
 // lists that p has in force may have other numbers.
 func (b *Backend) Elements(n proxier.Network, p *proxier.ServicePort) []string {
 	fresh := &Backend{
-		cfg: b.cfg, network: n, local: b.cfg.Local.in(n),
+		cfg: b.cfg, network: n, local: b.cfg.Local.In(n),
 		generations: map[proxier.Family]*generation{p.Key.Family: {}},
 	}
 	var out []string

@@ -172,7 +172,7 @@ func (c *Config) validate(bit int) error {
 			return fmt.Errorf("config: NodePortAddresses: invalid prefix %v", p)
 		}
 	}
-	return c.Local.validate()
+	return c.Local.Validate()
 }
 
 // Close closes the connection to the kernel. What is in force stays so.
@@ -230,7 +230,7 @@ func (b *Backend) policy(f proxier.Family) policy {
 	switch {
 	case b.cfg.MasqueradeAll:
 		return masqueradeAll
-	case b.local.detects(f):
+	case b.local.Detects(f):
 		return masqueradeForeign
 	}
 	return masqueradeNothing

@@ -64,7 +64,7 @@ func TestPodsAreDetectedPerFamily(t *testing.T) {
 		{"bridge", Local{BridgeInterface: "br0"}, true, true},
 		{"prefix", Local{InterfaceNamePrefix: "veth"}, true, true},
 	} {
-		if v4, v6 := tt.local.detects(proxier.IPv4), tt.local.detects(proxier.IPv6); v4 != tt.v4 || v6 != tt.v6 {
+		if v4, v6 := tt.local.Detects(proxier.IPv4), tt.local.Detects(proxier.IPv6); v4 != tt.v4 || v6 != tt.v6 {
 			t.Errorf("%s: detects IPv4 %t and IPv6 %t, want %t and %t", tt.name, v4, v6, tt.v4, tt.v6)
 		}
 	}

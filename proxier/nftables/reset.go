@@ -19,7 +19,7 @@ import (
 // the old generation or the new one, so that traffic is not interrupted.
 func (b *Backend) Reset(ctx context.Context, s *proxier.State) error {
 	b.inForce = false
-	b.network, b.local = s.Network, b.cfg.Local.in(s.Network)
+	b.network, b.local = s.Network, b.cfg.Local.In(s.Network)
 	if err := b.reset(ctx, s); err != nil {
 		return fmt.Errorf("nftables: reset table %s to %d service ports: %w", b.cfg.Table, len(s.Ports), privileged(err))
 	}

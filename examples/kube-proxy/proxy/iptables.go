@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 
-	"github.com/nodekit-go/nodekit/proxier/config"
 	"github.com/nodekit-go/nodekit/proxier/iptables"
 )
 
@@ -16,7 +15,7 @@ func newIPTables(cfg Config, h hooks, observe func(iptables.Restore)) (*iptables
 		Families:           families(),
 		MasqueradeAll:      cfg.Proxy.IPTables.MasqueradeAll,
 		MasqueradeBit:      new(int(*cfg.Proxy.IPTables.MasqueradeBit)),
-		Local:              iptablesLocal(cfg.Proxy),
+		Local:              localTraffic(cfg.Proxy),
 		NodePortAddresses:  prefixes,
 		NodePortPrimary:    primary,
 		LocalhostNodePorts: *cfg.Proxy.IPTables.LocalhostNodePorts,
@@ -25,18 +24,6 @@ func newIPTables(cfg Config, h hooks, observe func(iptables.Restore)) (*iptables
 		Observe:            observe,
 		Log:                cfg.Log,
 	})
-}
-
-func iptablesLocal(c *config.Config) iptables.Local {
-	switch c.DetectLocalMode {
-	case config.BridgeInterface:
-		return iptables.Local{BridgeInterface: c.DetectLocal.BridgeInterface}
-	case config.InterfaceNamePrefix:
-		return iptables.Local{InterfaceNamePrefix: c.DetectLocal.InterfaceNamePrefix}
-	case config.NodeCIDR:
-		return iptables.Local{NodeCIDRs: true}
-	}
-	return iptables.Local{ClusterCIDRs: c.ClusterCIDRs}
 }
 
 // besideIPTables removes what other modes left beside a Backend of mode iptables: the

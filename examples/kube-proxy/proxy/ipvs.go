@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/nodekit-go/nodekit/proxier/config"
 	"github.com/nodekit-go/nodekit/proxier/ipvs"
 )
 
@@ -23,24 +22,12 @@ func newIPVS(cfg Config) (*ipvs.Backend, error) {
 		ExcludeCIDRs:      excluded(cfg.Proxy),
 		MasqueradeAll:     cfg.Proxy.IPTables.MasqueradeAll,
 		MasqueradeBit:     new(int(*cfg.Proxy.IPTables.MasqueradeBit)),
-		Local:             ipvsLocal(cfg.Proxy),
+		Local:             localTraffic(cfg.Proxy),
 		NodePortAddresses: prefixes,
 		NodePortPrimary:   primary,
 		CheckInterval:     c.SyncPeriod.Duration,
 		Log:               cfg.Log,
 	})
-}
-
-func ipvsLocal(c *config.Config) ipvs.Local {
-	switch c.DetectLocalMode {
-	case config.BridgeInterface:
-		return ipvs.Local{BridgeInterface: c.DetectLocal.BridgeInterface}
-	case config.InterfaceNamePrefix:
-		return ipvs.Local{InterfaceNamePrefix: c.DetectLocal.InterfaceNamePrefix}
-	case config.NodeCIDR:
-		return ipvs.Local{NodeCIDRs: true}
-	}
-	return ipvs.Local{ClusterCIDRs: c.ClusterCIDRs}
 }
 
 // besideIPVS removes what other modes left beside a Backend of mode ipvs, and the rules and

@@ -50,16 +50,17 @@ func familiesOf(proc string) []proxier.Family {
 	return []proxier.Family{proxier.IPv4, proxier.IPv6}
 }
 
-func localTraffic(c *config.Config) nftables.Local {
+// localTraffic returns how the file tells traffic of pods from that of others.
+func localTraffic(c *config.Config) proxier.Local {
 	switch c.DetectLocalMode {
 	case config.BridgeInterface:
-		return nftables.Local{BridgeInterface: c.DetectLocal.BridgeInterface}
+		return proxier.Local{BridgeInterface: c.DetectLocal.BridgeInterface}
 	case config.InterfaceNamePrefix:
-		return nftables.Local{InterfaceNamePrefix: c.DetectLocal.InterfaceNamePrefix}
+		return proxier.Local{InterfaceNamePrefix: c.DetectLocal.InterfaceNamePrefix}
 	case config.NodeCIDR:
-		return nftables.Local{NodeCIDRs: true}
+		return proxier.Local{NodeCIDRs: true}
 	}
-	return nftables.Local{ClusterCIDRs: c.ClusterCIDRs}
+	return proxier.Local{ClusterCIDRs: c.ClusterCIDRs}
 }
 
 // nodePortAddresses expands the keywords of the file: whether node ports answer at
