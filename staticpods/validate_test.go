@@ -70,11 +70,6 @@ func TestStaticPodsMayNotReferenceAPIObjects(t *testing.T) {
 		{name: "service account by its old name", text: "  serviceAccount: a\n", want: []string{"spec.serviceAccountName: static pods may not reference serviceaccounts"}},
 		{name: "pull secrets", text: "  imagePullSecrets: [{name: a}]\n", want: []string{"spec.imagePullSecrets[0]: " + noSecret("a")}},
 		{name: "claims", text: "  resourceClaims: [{name: a, resourceClaimName: b}]\n", want: []string{"spec.resourceClaims: static pods may not reference resourceclaims"}},
-		{name: "init containers with the ports of others", text: "    ports: [{containerPort: 80}]\n  - {name: side, image: i, ports: [{containerPort: 80}]}\n  hostNetwork: true\n  initContainers:\n" +
-			"  - {name: a, image: i, ports: [{containerPort: 80}]}\n  - {name: b, image: i, restartPolicy: Always, ports: [{containerPort: 80}]}\n  - {name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}\n", want: []string{
-			"spec.initContainers[2].ports[1].hostPort: 80/TCP is taken by spec.initContainers[2].ports[0].hostPort",
-			"spec.containers[1].ports[0].hostPort: 80/TCP is taken by spec.containers[0].ports[0].hostPort",
-		}},
 		{name: "env", text: "    env:\n    - {name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}\n    - {name: B, valueFrom: {configMapKeyRef: {name: s, key: k}}}\n", want: []string{
 			inContainer + "env[0].valueFrom.secretKeyRef: " + noSecret("s"),
 			inContainer + "env[1].valueFrom.configMapKeyRef: " + noConfigMap("s"),
@@ -153,6 +148,11 @@ func TestContainersAreValidated(t *testing.T) {
 			inContainer + "ports[2].containerPort: required", inContainer + "ports[2].name: must contain at least one letter (a-z)",
 			inContainer + "ports[3].containerPort: must be between 1 and 65535, inclusive", inContainer + `ports[3].hostIP: is "here", must be an IP address`,
 			inContainer + "ports[4].hostPort: 80/TCP is taken by spec.containers[0].ports[0].hostPort",
+		}},
+		{name: "init containers with the ports of others", text: "    ports: [{containerPort: 80}]\n  - {name: side, image: i, ports: [{containerPort: 80}]}\n  hostNetwork: true\n  initContainers:\n" +
+			"  - {name: a, image: i, ports: [{containerPort: 80}]}\n  - {name: b, image: i, restartPolicy: Always, ports: [{containerPort: 80}]}\n  - {name: c, image: i, ports: [{containerPort: 80}, {containerPort: 80}]}\n", want: []string{
+			"spec.containers[1].ports[0].hostPort: 80/TCP is taken by spec.containers[0].ports[0].hostPort",
+			"spec.initContainers[2].ports[1].hostPort: 80/TCP is taken by spec.initContainers[2].ports[0].hostPort",
 		}},
 		{name: "host network", text: "    ports: [{containerPort: 80, hostPort: 81}]\n  hostNetwork: true\n", want: []string{inContainer + "ports[0].hostPort: is 81, must be the containerPort 80 with hostNetwork"}},
 		{name: "env", text: "    env:\n    - {value: x}\n    - {name: A=B}\n    - {name: C, value: x, valueFrom: {fieldRef: {fieldPath: status.phase}}}\n    - {name: D, valueFrom: {}}\n    - {name: E, valueFrom: {resourceFieldRef: {resource: cpu}}}\n", want: []string{
