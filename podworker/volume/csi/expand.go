@@ -13,28 +13,32 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// grows reports whether the volume may have to be made larger on this node.
-func (o *operation) grows() bool {
-	return o.d.can.expand && o.w.claim != nil && !o.w.readOnly
+// grown is how far a volume has grown on this node, of which the claim does not tell when
+// several nodes have the volume.
+type grown struct {
+	bytes int64 // that it has here, 0: not known
 }
 
-// expand has the driver make a volume as large as the persistent volume says, when the
-// claim says that it is smaller. A failure does not keep a pod from what it has: it is
-// logged, and tried again when the volume is looked at next.
-func (o *operation) expand(ctx context.Context, staged string) {
-	if !o.grows() || !smaller(o.w.claim, o.w.size) {
-		return
-	}
-	if err := o.expandTo(ctx, staged); err != nil {
-		o.p.log.Warn("volume not expanded, it is tried again", "pod", o.w.pod.Namespace+"/"+o.w.pod.Name, "uid", o.w.pod.UID,
-			"claim", o.w.claim.Name, "volume", o.w.spec, "bytes", o.w.size, "err", err)
-	}
+// growth is what is to be done so that a volume has its size on this node.
+type growth struct {
+	bytes int64 // that it shall have, 0: nothing is to be done
+	// elsewhere: the claim says already that it has them, by another node.
+	elsewhere bool
 }
 
-// smaller reports whether a claim has a size, and less than a number of bytes.
-func smaller(claim *corev1.PersistentVolumeClaim, size int64) bool {
-	has, ok := claim.Status.Capacity[corev1.ResourceStorage]
-	return ok && has.Value() < size && !infeasible(claim)
+// growthOf says how a volume of a claim has to grow on a node where it has grown as here
+// says. size is what the persistent volume says, in bytes.
+func growthOf(claim *corev1.PersistentVolumeClaim, size int64, here grown) growth {
+	told, ok := claim.Status.Capacity[corev1.ResourceStorage]
+	switch {
+	case !ok || infeasible(claim):
+		return growth{}
+	case told.Value() < size:
+		return growth{bytes: size}
+	case here.bytes < size && eachNode(claim):
+		return growth{bytes: size, elsewhere: true}
+	}
+	return growth{}
 }
 
 // infeasible reports whether the driver has said that the size cannot be had.
@@ -42,21 +46,72 @@ func infeasible(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimNodeResizeInfeasible
 }
 
-func (o *operation) expandTo(ctx context.Context, staged string) error {
+// notOnNodes is the annotation by which who makes volumes grow says that nodes have nothing
+// to do for it (https://github.com/kubernetes-csi/external-resizer).
+const notOnNodes = "volume.kubernetes.io/node-expansion-not-required"
+
+// eachNode reports whether several nodes may have the volume, and each has to make it grow.
+func eachNode(claim *corev1.PersistentVolumeClaim) bool {
+	_, not := claim.Annotations[notOnNodes]
+	return !not && slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteMany)
+}
+
+// sizeHere is how many bytes a volume has on a node that does not know it: what the claim
+// says, as it was mounted after that. 0, not known, of one that an agent before this one
+// mounted here, if the claim has grown once.
+func sizeHere(claim *corev1.PersistentVolumeClaim, before bool) int64 {
+	if _, grew := claim.Status.AllocatedResources[corev1.ResourceStorage]; before && grew {
+		return 0
+	}
+	told := claim.Status.Capacity[corev1.ResourceStorage]
+	return told.Value()
+}
+
+// grows reports whether the volume may have to be made larger on this node.
+func (o *operation) grows() bool {
+	return o.d.can.expand && o.w.claim != nil && !o.w.readOnly
+}
+
+// expand has the driver make a volume as large as the persistent volume says, when the
+// claim says that it is smaller, or when only another node has made it so. A failure does
+// not keep a pod from what it has: it is logged, and tried again when the volume is looked
+// at next.
+func (o *operation) expand(ctx context.Context, staged string) {
+	if !o.grows() {
+		return
+	}
+	here := &o.s.grown
+	if here.bytes == 0 {
+		here.bytes = sizeHere(o.w.claim, o.p.volumes.before(o.s))
+	}
+	g := growthOf(o.w.claim, o.w.size, *here)
+	if g.bytes == 0 {
+		return
+	}
+	if err := o.expandTo(ctx, staged, g); err != nil {
+		o.p.log.Warn("volume not expanded, it is tried again", "pod", o.w.pod.Namespace+"/"+o.w.pod.Name, "uid", o.w.pod.UID,
+			"claim", o.w.claim.Name, "volume", o.w.spec, "bytes", g.bytes, "err", err)
+		return
+	}
+	here.bytes = max(g.bytes, o.w.size)
+}
+
+// expandTo has the driver make a volume grow, and the claim say so.
+func (o *operation) expandTo(ctx context.Context, staged string, g growth) error {
 	secrets, err := o.secrets(ctx, "NodeExpandSecretRef", o.w.expandSecret)
 	if err != nil {
 		return err
 	}
-	got := o.w.size
+	got := g.bytes
 	err = o.d.call(ctx, "NodeExpandVolume", o.w.id.handle, func(ctx context.Context, c csiapi.NodeClient) error {
 		answer, err := c.NodeExpandVolume(ctx, &csiapi.NodeExpandVolumeRequest{
 			VolumeId: o.w.id.handle, VolumePath: o.target(), StagingTargetPath: staged,
-			CapacityRange: &csiapi.CapacityRange{RequiredBytes: o.w.size}, VolumeCapability: o.w.capability(o.d.can, nil), Secrets: secrets,
+			CapacityRange: &csiapi.CapacityRange{RequiredBytes: g.bytes}, VolumeCapability: o.w.capability(o.d.can, nil), Secrets: secrets,
 		})
 		got = max(got, answer.GetCapacityBytes())
 		return err
 	})
-	if err != nil {
+	if err != nil || g.elsewhere {
 		return err
 	}
 	patch, err := expandedPatch(o.w.claim, got)

@@ -35,10 +35,14 @@ type state struct {
 	// block and spec say where it is staged.
 	block bool
 	spec  string
+	// found: an agent before this one left something of it.
+	found bool
 	// staged is what this process staged and did not begin to unstage, guarded by turn.
 	staged bool
 	// published is where this process published it, guarded by turn.
 	published map[place]bool
+	// grown is guarded by turn.
+	grown grown
 }
 
 // place is a volume of a pod. Two persistent volumes may be one volume of a driver.
@@ -78,6 +82,7 @@ func (v *volumes) found(r record, uid types.UID, block bool, spec string) *state
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := v.stateLocked(r.id())
+	s.found = true
 	if uid != "" {
 		s.users[uid] = true
 	}
@@ -126,6 +131,13 @@ func (v *volumes) staging(s *state) (block bool, spec string, unused bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return s.block, s.spec, len(s.users) == 0
+}
+
+// before reports whether an agent before this one left something of a volume.
+func (v *volumes) before(s *state) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return s.found
 }
 
 // forget drops a volume that nothing is left of, unless a pod came.
