@@ -39,16 +39,32 @@ func end(st *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 }
 
 // restarts reports whether a container that has ended is started again.
-func restarts(pod *corev1.Pod, c *corev1.Container, ended *corev1.ContainerStateTerminated) bool {
-	return ended.Reason == ReasonRestartingAll || RestartsContainer(pod, c, ended.ExitCode)
+func restarts(in *Input, c *corev1.Container, st *corev1.ContainerStatus) bool {
+	ended := end(st)
+	switch {
+	case in.RestartingAll, ended.Reason == ReasonRestartingAll, RestartsContainer(in.Pod, c, ended.ExitCode):
+		return true
+	}
+	return (st.State.Waiting != nil || in.stoppedToStart(st)) && RestartsAfterKill(in.Pod, c)
 }
 
-func (t *tally) init(pod *corev1.Pod, c *corev1.Container, st *corev1.ContainerStatus) {
+// stoppedToStart reports whether the newest run of a container was stopped so that it
+// starts again.
+func (in *Input) stoppedToStart(st *corev1.ContainerStatus) bool {
+	for id := range in.Again {
+		if in.containerID(id) == st.ContainerID {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *tally) init(in *Input, c *corev1.Container, st *corev1.ContainerStatus) {
 	ended := end(st)
 	switch {
 	case ended == nil:
 		t.pendingInit++
-	case ended.ExitCode != 0 && !restarts(pod, c, ended):
+	case ended.ExitCode != 0 && !restarts(in, c, st):
 		t.failedInit++
 	}
 }
@@ -66,7 +82,7 @@ func (t *tally) sidecar(st *corev1.ContainerStatus) {
 	}
 }
 
-func (t *tally) regular(pod *corev1.Pod, c *corev1.Container, st *corev1.ContainerStatus) {
+func (t *tally) regular(in *Input, c *corev1.Container, st *corev1.ContainerStatus) {
 	ended := end(st)
 	switch {
 	case st.State.Running != nil:
@@ -80,25 +96,26 @@ func (t *tally) regular(pod *corev1.Pod, c *corev1.Container, st *corev1.Contain
 		if ended.ExitCode == 0 && st.State.Terminated != nil {
 			t.succeeded++
 		}
-		if restarts(pod, c, ended) || st.State.Waiting != nil && RestartsAfterKill(pod, c) {
+		if restarts(in, c, st) {
 			t.restartable++
 		}
 	}
 }
 
 // count goes through the statuses, which are in the order of the spec.
-func count(pod *corev1.Pod, st *corev1.PodStatus) tally {
+func count(in *Input, st *corev1.PodStatus) tally {
 	var t tally
+	pod := in.Pod
 	for i := range st.InitContainerStatuses {
 		c := &pod.Spec.InitContainers[i]
 		if IsSidecar(c) {
 			t.sidecar(&st.InitContainerStatuses[i])
 		} else {
-			t.init(pod, c, &st.InitContainerStatuses[i])
+			t.init(in, c, &st.InitContainerStatuses[i])
 		}
 	}
 	for i := range st.ContainerStatuses {
-		t.regular(pod, &pod.Spec.Containers[i], &st.ContainerStatuses[i])
+		t.regular(in, &pod.Spec.Containers[i], &st.ContainerStatuses[i])
 	}
 	return t
 }
@@ -107,7 +124,7 @@ func count(pod *corev1.Pod, st *corev1.PodStatus) tally {
 // of an API server has an end even where its policy would restart it; a static pod
 // has not.
 func phase(in *Input, st *corev1.PodStatus) corev1.PodPhase {
-	t := count(in.Pod, st)
+	t := count(in, st)
 	p := corev1.PodPending
 	switch {
 	case t.failedInit > 0:

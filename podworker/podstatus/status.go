@@ -69,6 +69,13 @@ type Input struct {
 	// Health returns how the things are that a container was given of the node, such as
 	// devices; nil: nobody says.
 	Health func(container string) []corev1.ResourceStatus
+	// Again has the runs that were stopped so that their containers start again, by id.
+	// They do so however they ended, unless their policy is Never.
+	Again map[string]bool
+	// Busy is true while something is done to the pod of which the runtime shows a part
+	// only, as when a container was stopped whose next run is not there yet. The phase
+	// does not become a terminal one meanwhile.
+	Busy bool
 	// Stopped is true once the containers of the pod have been stopped for good.
 	Stopped bool
 	// End is what was decided about the pod from outside.
@@ -167,6 +174,12 @@ func setPhase(in *Input, st *corev1.PodStatus) {
 	}
 	if in.End.Phase != "" {
 		st.Phase = in.End.Phase
+	}
+	if in.Busy && IsTerminal(st.Phase) {
+		st.Phase = corev1.PodRunning
+		if in.Previous != nil && in.Previous.Phase != "" {
+			st.Phase = in.Previous.Phase
+		}
 	}
 	if old := in.Previous; old != nil && IsTerminal(old.Phase) {
 		st.Phase = old.Phase

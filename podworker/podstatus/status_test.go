@@ -257,3 +257,40 @@ func TestQOSClass(t *testing.T) {
 		})
 	}
 }
+
+// TestPhaseOfAPodInHand shows containers that have ended and start again, which their
+// states do not tell.
+func TestPhaseOfAPodInHand(t *testing.T) {
+	onFailure, never := corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever
+	tests := []struct {
+		name   string
+		policy corev1.RestartPolicy
+		edit   func(in *podstatus.Input)
+		want   corev1.PodPhase
+	}{
+		{name: "ended", policy: never, edit: func(*podstatus.Input) {}, want: corev1.PodSucceeded},
+		{name: "ended amidst a change", policy: never, edit: func(in *podstatus.Input) { in.Busy = true }, want: corev1.PodRunning},
+		{name: "ended amidst a change of a pod that was pending", policy: never, want: corev1.PodPending, edit: func(in *podstatus.Input) {
+			in.Busy, in.Previous = true, &corev1.PodStatus{Phase: corev1.PodPending}
+		}},
+		{name: "had failed before the change", policy: never, want: corev1.PodFailed, edit: func(in *podstatus.Input) {
+			in.Busy, in.Previous = true, &corev1.PodStatus{Phase: corev1.PodFailed}
+		}},
+		{name: "evicted, not stopped yet", policy: never, want: corev1.PodRunning, edit: func(in *podstatus.Input) {
+			in.Busy, in.End = true, podstatus.End{Phase: corev1.PodFailed}
+		}},
+		{name: "stopped to start again", policy: onFailure, edit: func(in *podstatus.Input) { in.Again = map[string]bool{"a0": true} }, want: corev1.PodRunning},
+		{name: "another run was", policy: onFailure, edit: func(in *podstatus.Input) { in.Again = map[string]bool{"a1": true} }, want: corev1.PodSucceeded},
+		{name: "the policy forbids it", policy: never, edit: func(in *podstatus.Input) { in.Again = map[string]bool{"a0": true} }, want: corev1.PodSucceeded},
+		{name: "all start anew", policy: never, edit: func(in *podstatus.Input) { in.RestartingAll = true }, want: corev1.PodRunning},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := podstatus.Input{Pod: newPod(tt.policy, "a"), Observed: seen(exited("a", "a0", 0)), RuntimeName: "containerd", Now: noon}
+			tt.edit(&in)
+			if got := podstatus.Compute(in).Phase; got != tt.want {
+				t.Errorf("phase is %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

@@ -15,6 +15,8 @@ import (
 // apply does what a plan says and returns everything that failed. Without a sandbox
 // nothing starts; otherwise one failure does not keep the rest from being done.
 func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *podstatus.Observed, a *Actions) []error {
+	r.take(pod, seen, a)
+	defer r.done()
 	if a.NewSandbox {
 		if err := s.mayRunSandbox(ctx, pod, r); err != nil {
 			return []error{err}
@@ -33,6 +35,7 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 	if a.RestartAll && len(errs) > 0 {
 		return errs // those that asked for it go last
 	}
+	r.again = nil
 	errs = append(errs, s.remove(ctx, pod, r, a)...)
 	errs = append(errs, s.resize(ctx, pod, r, a)...)
 	if starts := startable(a.Start, stuck); a.NewSandbox || len(starts) > 0 {
@@ -44,6 +47,23 @@ func (s *Syncer) apply(ctx context.Context, pod *corev1.Pod, r *record, seen *po
 	}
 	return errs
 }
+
+// take notes that a plan is being carried out.
+func (h *hand) take(pod *corev1.Pod, seen *podstatus.Observed, a *Actions) {
+	h.busy = a.KillPod || len(a.Stop) > 0 || slices.ContainsFunc(a.Start, func(st Start) bool { return st.Kind != Ephemeral })
+	h.again = map[string]bool{}
+	for i := range a.Start {
+		h.again[a.Start[i].Name] = true
+	}
+	for i := range seen.Containers {
+		if name := seen.Containers[i].Name; a.NewSandbox && kindOf(pod, name) != Ephemeral {
+			h.again[name] = true // what runs in the old one is not done, when that may be
+		}
+	}
+}
+
+// done notes that all of it was tried.
+func (h *hand) done() { h.busy, h.again = false, nil }
 
 // carryOut makes the sandbox of a plan, if it has one, and starts containers, when it is
 // the turn of the pod.

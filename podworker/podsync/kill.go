@@ -123,14 +123,17 @@ func (st *stopper) end(ctx context.Context, stop *Stop) error {
 	return ignoreNotFound(st.syncer.runtime.StopContainer(ctx, stop.ID, seconds))
 }
 
-// promise remembers of a container that is stopped for a failed probe that it will be
-// started again. If it ends with 0, nothing else tells so.
+// promise remembers of a container that is stopped for a failed probe, or to make way for
+// its next run, that it will be started again. If it ends with 0, nothing else tells so.
 func (st *stopper) promise(stop *Stop) {
-	c := container(st.pod, stop.Name)
-	if !stop.Failed || c == nil || st.pod.DeletionTimestamp != nil || !podstatus.RestartsAfterKill(st.pod, c) {
+	if !stop.Failed && !st.record.again[stop.Name] {
 		return
 	}
-	st.record.once(failedProbe, stop.ID)
+	c := container(st.pod, stop.Name)
+	if c == nil || st.pod.DeletionTimestamp != nil || !podstatus.RestartsAfterKill(st.pod, c) {
+		return
+	}
+	st.record.once(promised, stop.ID)
 	if !podstatus.RestartsContainer(st.pod, c, 0) {
 		st.record.wait(stop.Name, podstatus.Waiting{Reason: reasonCreating})
 	}

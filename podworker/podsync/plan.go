@@ -21,9 +21,10 @@ type Inputs struct {
 	Started map[string]bool
 	// FailedStarts has the ids of created containers whose start failed.
 	FailedStarts map[string]bool
-	// Probed has the ids of containers that were stopped since a probe had failed. They
-	// are started again however they ended, unless their policy is Never.
-	Probed map[string]bool
+	// Promised has the ids of containers that were stopped so that they start again, as
+	// for a failed probe or a new sandbox. They do so however they ended, unless their
+	// policy is Never.
+	Promised map[string]bool
 	// Actuated has what running containers were last given of the node, by id, with the
 	// limits of the pod as a whole where a container has none. One that is missing was
 	// given what the pod asks for.
@@ -135,7 +136,7 @@ func (p *planner) unfinished() []*corev1.Container {
 		if c.RestartPolicy != nil {
 			policy = corev1.RestartPolicy(*c.RestartPolicy)
 		}
-		if run := p.seen.Newest(c.Name); run != nil && policy == corev1.RestartPolicyOnFailure && succeeded(run) {
+		if run := p.seen.Newest(c.Name); run != nil && policy == corev1.RestartPolicyOnFailure && succeeded(run) && !p.in.Promised[run.ID] {
 			continue
 		}
 		out = append(out, c)

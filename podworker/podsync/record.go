@@ -28,16 +28,25 @@ type record struct {
 	turn uint64
 	// badSandbox is when a sandbox was made that cannot be used; zero after a good one.
 	badSandbox time.Time
-	// restarting is true while every container is removed to start anew.
-	restarting bool
 	// given is what the containers of the pod have of the node.
 	given *given
 	// volumes are those of the pod that are ready.
 	volumes volumes
 	// looked is what a Sync may use again.
 	looked looked
+	hand
 	finale
 	progress
+}
+
+// hand is the part of a record that tells of the plan in hand.
+type hand struct {
+	// restarting is true while every container is removed to start anew.
+	restarting bool
+	// busy is true while something is done on which the phase of the pod depends.
+	busy bool
+	// again has the containers that are being stopped so that they start again, by name.
+	again map[string]bool
 }
 
 // finale is the part of a record that tells of the end of the pod.
@@ -114,6 +123,13 @@ func (p *progress) once(kind, subject string) bool {
 	return true
 }
 
+// all returns whom something of a kind was told about or done to.
+func (p *progress) all(kind string) map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.told[kind])
+}
+
 // anew has what was told of a kind be told again.
 func (p *progress) anew(kind string) {
 	p.mu.Lock()
@@ -131,7 +147,7 @@ const (
 	toldDeadline = "deadline"
 	toldUnsure   = "unsure"
 	ranPreStop   = "preStop"
-	failedProbe  = "failed probe"
+	promised     = "promised"
 )
 
 // wait sets why a container does not run.
@@ -227,7 +243,7 @@ func (p *progress) prune(seen *podstatus.Observed) {
 	}
 	maps.DeleteFunc(p.failedStarts, gone)
 	maps.DeleteFunc(p.ends, func(id string, _ chan struct{}) bool { return gone(id, true) })
-	for _, kind := range []string{toldKilling, toldBackoff, ranPreStop, failedProbe} {
+	for _, kind := range []string{toldKilling, toldBackoff, ranPreStop, promised} {
 		maps.DeleteFunc(p.told[kind], gone)
 	}
 }

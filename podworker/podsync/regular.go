@@ -45,7 +45,7 @@ func (p *planner) container(c *corev1.Container) bool {
 		}
 		return true
 	case podstatus.StateExited:
-		if podstatus.RestartsContainer(p.pod, c, run.ExitCode) || p.in.Probed[run.ID] && podstatus.RestartsAfterKill(p.pod, c) {
+		if podstatus.RestartsContainer(p.pod, c, run.ExitCode) || p.in.Promised[run.ID] && podstatus.RestartsAfterKill(p.pod, c) {
 			return p.restart(c, run)
 		}
 	}

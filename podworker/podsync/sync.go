@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 	var last Actions
 	for range maxRounds + len(pod.Spec.InitContainers) {
 		actions := s.plan(pod, r, seen)
-		r.restarting = actions.RestartAll || r.restarting && len(seen.Containers) == 0
+		r.restarting = actions.RestartAll || r.isRestarting() && !anyBut(pod, seen, Ephemeral)
 		if st := s.publish(pod, r, seen, &actions); podstatus.IsTerminal(st.Phase) {
 			return podworker.Outcome{Terminal: true}, nil
 		}
@@ -103,6 +104,19 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 		last = actions
 	}
 	return podworker.Outcome{Again: repeatWait}, nil
+}
+
+// isRestarting reports whether every container of the pod was being removed to start
+// anew, as far as this process or the last status knows.
+func (r *record) isRestarting() bool {
+	return r.restarting || r.status != nil && slices.ContainsFunc(r.status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.AllContainersRestarting && c.Status == corev1.ConditionTrue
+	})
+}
+
+// anyBut reports whether the runtime has a container of the pod of another kind.
+func anyBut(pod *corev1.Pod, seen *podstatus.Observed, kind Kind) bool {
+	return slices.ContainsFunc(seen.Containers, func(c podstatus.Instance) bool { return kindOf(pod, c.Name) != kind })
 }
 
 // afterFailure publishes what a round that failed has left. A container that waits
@@ -159,7 +173,7 @@ func (s *Syncer) inputs(r *record) Inputs {
 	defer r.mu.Unlock()
 	return Inputs{
 		Now: time.Now(), Prober: s.cfg.Prober, Started: startedBefore(r.status), FailedStarts: maps.Clone(r.failedStarts),
-		Probed:   maps.Clone(r.told[failedProbe]),
+		Promised: maps.Clone(r.told[promised]),
 		Actuated: r.given.actuated(), ActuatedPod: r.given.had(), MaxBackoff: s.cfg.MaxBackoff, KeepDead: int(s.keepDead.Load()), DeadAge: s.cfg.Limits.DeadAge,
 	}
 }
@@ -227,6 +241,8 @@ func (s *Syncer) statusInput(pod *corev1.Pod, r *record, seen *podstatus.Observe
 		RuntimeName:    s.cfg.RuntimeName,
 		HostIPs:        s.node().IPs,
 		RestartingAll:  r.restarting,
+		Again:          r.all(promised),
+		Busy:           r.busy,
 		Resize:         r.given.conditions(),
 		Actuated:       r.given.actuated(),
 		ActuatedPod:    r.given.had(),

@@ -26,6 +26,9 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 		return err
 	}
 	r.waits(never)
+	r.anew(promised)
+	r.hand = hand{busy: true} // how the pod is to have ended is not settled before it has
+	defer r.done()
 	r.end.Conditions = t.Conditions
 	s.emit(pod, r, s.statusInput(pod, r, seen))
 	left := t.Grace
@@ -47,6 +50,7 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 	case r.fate.Reason != "":
 		r.end = r.fate
 	}
+	r.done()
 	s.final(pod, r, seen)
 	return nil
 }
