@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // RunsKept is how many runs of a set with one kit are recorded; see [Runs.Add].
@@ -80,18 +79,6 @@ func (rs Runs) passes() map[string]int {
 	return times
 }
 
-// Wall is how long a run takes, on average; zero without runs.
-func (rs Runs) Wall() time.Duration {
-	if len(rs) == 0 {
-		return 0
-	}
-	var all time.Duration
-	for _, run := range rs {
-		all += run.Wall
-	}
-	return all / time.Duration(len(rs))
-}
-
 // Chapter is a set and its recorded runs.
 type Chapter struct {
 	Set Set
@@ -148,6 +135,9 @@ func (l Loss) tolerated() bool {
 type Comparison struct {
 	Set         string
 	Ours, Stock Runs
+	// Apart says why runs of the stock binaries are not among Stock, if some are not: they
+	// are of other hosts.
+	Apart []string
 	// Losses are in the order of their names.
 	Losses []Loss
 	// Gained are specs that always pass with ours, and not with the stock binaries.
@@ -157,27 +147,23 @@ type Comparison struct {
 	InARow int
 }
 
-// Ratio is the time that a run with ours takes by that with the stock binaries. Zero when
-// one of them is not known.
-func (c Comparison) Ratio() float64 {
-	if c.Stock.Wall() == 0 {
-		return 0
-	}
-	return c.Ours.Wall().Seconds() / c.Stock.Wall().Seconds()
-}
-
 // Compare returns a comparison for each kit with something of ours that has a yardstick.
+// The runs that are compared are of hosts like that of the newest run of ours.
 func (c Chapter) Compare(known []Known) ([]Comparison, error) {
 	var all []Comparison
 	for _, runs := range c.Kits {
-		stock := c.yardstick(runs.Kit())
-		if IsStock(runs.Kit()) || stock == nil {
+		recorded := c.yardstick(runs.Kit())
+		if IsStock(runs.Kit()) || recorded == nil {
 			continue
 		}
-		comparison, err := compare(c.Set.Name, runs, stock, known)
+		host := HostOf(runs.Newest().Versions)
+		ours, _ := runs.On(host)
+		stock, apart := recorded.On(host)
+		comparison, err := compare(c.Set.Name, ours, stock, known)
 		if err != nil {
 			return nil, err
 		}
+		comparison.Apart = apart
 		all = append(all, comparison)
 	}
 	return all, nil

@@ -130,14 +130,20 @@ func TestOnlyAKitWithAYardstickIsCompared(t *testing.T) {
 	}
 }
 
-func TestRatioIsOfMeans(t *testing.T) {
-	ours, stock := runsOf("o", "a passed", "a passed"), runsOf("s", "a passed")
-	ours[0].Wall, ours[1].Wall, stock[0].Wall = time.Minute, 2*time.Minute, 2*time.Minute
-	if got := (Comparison{Ours: ours, Stock: stock}).Ratio(); got != 0.75 {
-		t.Errorf("got %v, want 0.75", got)
+func TestRunsOfAnotherHostAreNotCompared(t *testing.T) {
+	ours, stock := runsOf("kubelet-ours_containerd", "a failed", "a passed"), runsOf("kubelet-stock_containerd", "a passed, b passed", "a passed")
+	for i, kernel := range []string{"kernel 6.1", "kernel 6.18"} {
+		ours[i].Versions, stock[i].Versions = []string{kernel}, []string{kernel}
 	}
-	if got := (Comparison{Ours: ours}).Ratio(); got != 0 {
-		t.Errorf("without stock runs got %v, want 0", got)
+	got, err := Chapter{Kits: []Runs{ours, stock}}.Compare(nil)
+	if err != nil || len(got) != 1 {
+		t.Fatalf("got %v, %v, want one comparison", got, err)
+	}
+	if c := got[0]; len(c.Ours) != 1 || len(c.Stock) != 1 || c.InARow != 1 || c.Losses != nil {
+		t.Errorf("compared %d with %d runs: %d in a row, lost %v; want the newest of each, without a loss", len(c.Ours), len(c.Stock), c.InARow, c.Losses)
+	}
+	if diff := cmp.Diff([]string{"kernel 6.1, not 6.18"}, got[0].Apart); diff != "" {
+		t.Errorf("why others are not compared (-want +got):\n%s", diff)
 	}
 }
 

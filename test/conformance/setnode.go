@@ -2,9 +2,9 @@ package conformance
 
 import "strings"
 
-// nodeSets returns the sets of the kubelet's own suite that together hold all of its
-// NodeConformance, but for what the sets memory, devices, pinning and standalone hold,
-// and the groups beyond it that need no hardware and no registry.
+// nodeSets returns the sets of the kubelet's own suite that hold its NodeConformance, as
+// far as the sets memory, devices, pinning and standalone do not and it is not left out
+// (see [Omissions]), and the groups beyond it that need no hardware and no registry.
 func nodeSets() []Set {
 	return []Set{
 		{

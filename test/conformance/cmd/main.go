@@ -129,7 +129,7 @@ func writePage(o *options) error {
 
 // newPage returns the page of all recorded results.
 func newPage(tree run.Tree) (conformance.Page, error) {
-	page := conformance.Page{Known: conformance.Differences(), Skips: conformance.Skips()}
+	page := conformance.Page{Known: conformance.Differences(), Skips: conformance.Skips(), Omissions: conformance.Omissions()}
 	for _, set := range conformance.Sets() {
 		chapter, err := tree.Chapter(set)
 		if err != nil {
