@@ -213,6 +213,35 @@ func (h *lateHost) Addrs() ([]netip.Addr, error) {
 	return h.host.Addrs()
 }
 
+// What a control plane knows of a node outlives a restart of its kubelet: that it is ready,
+// and the addresses that a cloud gave it.
+func TestRestartDoesNotShowAtTheNode(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		s := leasetest.New()
+		cloud := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.2"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.7"}}
+		since := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+		s.SetNode("node-a", func(n *corev1.Node) {
+			n.Status.Addresses = cloud
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: since}}
+		})
+		m.Down()
+		m.start(m.t, small(m.t), joined(s), func(c *node.Config) {
+			c.Heartbeat.Addresses = nodestatus.AddressRules{CloudProvider: true}
+		})
+		pass(2 * time.Second)
+		if err := m.Up(); err != nil {
+			m.t.Fatal(err)
+		}
+		pass(15 * time.Second)
+		if c := nodeReady(s); c.Status != corev1.ConditionTrue || c.Reason != "KubeletReady" || !c.LastTransitionTime.Equal(&since) {
+			m.t.Errorf("Ready is %v, want it unbroken since %s", c, since)
+		}
+		if diff := cmp.Diff(cloud, s.Node("node-a").Status.Addresses); diff != "" {
+			m.t.Errorf("addresses (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // An address that comes late, or goes, costs no heartbeat.
 func TestNodeWaitsForItsAddress(t *testing.T) {
 	onMachine(t, func(m *machine) {
