@@ -85,6 +85,7 @@ func kubeletKinds() []Kind {
 		{warning, ofPod, "FailedAttachVolume", `(?s:.+)`},
 		{warning, ofPod, "FailedMapVolume", `(?s:.+)`},
 		{normal, ofPod, "SuccessfulMountVolume", `(?s:.+)`},
+		{warning, ofPod, "VolumeResizeFailed", `NodeExpandVolume\.\w+ failed for volume ".+" ?: (?s:.+)`},
 		{normal, ofPod, "FileSystemResizeSuccessful", `(?s:.+)`},
 		{warning, ofPod, "FileSystemResizeFailed", `(?s:.+)`},
 		{warning, ofPod, "VolumePermissionChangeInProgress", `(?s:.+)`},

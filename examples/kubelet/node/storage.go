@@ -9,6 +9,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nodekit-go/nodekit/internal/pluginwatch"
+	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/podworker/volume"
 	"github.com/nodekit-go/nodekit/podworker/volume/csi"
 	"github.com/nodekit-go/nodekit/podworker/volume/tokens"
 )
@@ -35,7 +37,7 @@ var _ Drivers = (*csi.Provider)(nil)
 // (https://kubernetes.io/docs/reference/node/kubelet-files/).
 const pluginsDir = "plugins_registry"
 
-func newStorage(n *Node, cache *tokens.Cache) (*storage, error) {
+func newStorage(n *Node, a *agent, cache *tokens.Cache) (*storage, error) {
 	provider, err := csi.New(csi.Config{
 		Node:         n.cfg.Name,
 		Root:         n.cfg.Root,
@@ -43,6 +45,7 @@ func newStorage(n *Node, cache *tokens.Cache) (*storage, error) {
 		Tokens:       cache,
 		ReportsInUse: n.beat != nil,
 		InUseChanged: n.beat.wake,
+		OnEvent:      a.tellStorage,
 		OnCall:       n.cfg.metrics.storage.called,
 		Log:          n.log,
 	})
@@ -60,6 +63,19 @@ func newStorage(n *Node, cache *tokens.Cache) (*storage, error) {
 	})
 	s.plugins = func(ctx context.Context, _ Drivers) error { return watcher.Run(ctx) }
 	return s, err
+}
+
+// tellStorage tells an event about a volume of a driver, of the pod and of the claim.
+func (a *agent) tellStorage(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, e volume.Event) {
+	a.tell(pod, podsync.Event{Type: e.Type, Reason: e.Reason, Message: e.Message})
+	if claim == nil {
+		return
+	}
+	about := corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+		ResourceVersion: claim.ResourceVersion,
+	}
+	a.events.Record(about, e.Type, e.Reason, e.Message)
 }
 
 // storageAPI is what an API server has of storage.

@@ -54,7 +54,7 @@ func newVolumes(n *Node, a *agent) (*volumes, error) {
 			return nil, err
 		}
 		v.bundles = newBundles(client, func(o volume.Object) { v.manager.Changed(o) })
-		if v.storage, err = newStorage(n, v.tokens); err != nil {
+		if v.storage, err = newStorage(n, a, v.tokens); err != nil {
 			return nil, err
 		}
 		cfg.Tokens, cfg.Bundles, cfg.Providers = v.tokens, v.bundles, []volume.Provider{v.storage}

@@ -47,6 +47,9 @@ type Config struct {
 	InUseChanged func()
 	// Timeout bounds each call to a driver; 0: two minutes.
 	Timeout time.Duration
+	// OnEvent gets what users of a pod want to know, and those of a claim where that is not
+	// nil. It is called by many goroutines and must not block; nil: nobody listens.
+	OnEvent func(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, e volume.Event)
 	// OnCall is told of each call to a driver, by many goroutines, and must not block: for
 	// metrics. nil: nobody is told.
 	OnCall func(Call)
@@ -119,6 +122,9 @@ func newWith(cfg Config, h host) (*Provider, error) {
 	}
 	if cfg.InUseChanged == nil {
 		cfg.InUseChanged = func() {}
+	}
+	if cfg.OnEvent == nil {
+		cfg.OnEvent = func(*corev1.Pod, *corev1.PersistentVolumeClaim, volume.Event) {}
 	}
 	if cfg.OnCall == nil {
 		cfg.OnCall = func(Call) {}

@@ -301,7 +301,7 @@ func TestExpand(t *testing.T) {
 		}
 		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizePending}
 	})
-	w.driver.Inject("NodeExpandVolume", csitest.Fail(codes.FailedPrecondition, "in use"), 1)
+	w.driver.Inject("NodeExpandVolume", csitest.Fail(codes.Internal, "oops"), 1)
 	w.setUp(podOf("1", "db"))
 	w.setUp(podOf("1", "db"))
 	calls := w.driver.Calls()

@@ -178,7 +178,8 @@ func (o *operation) run(ctx context.Context) (volume.Mounted, error) {
 		return volume.Mounted{}, err
 	}
 	var tokens time.Time
-	if before := o.s.published[here]; !before || o.r.republish {
+	before := o.s.published[here]
+	if !before || o.r.republish {
 		if tokens, err = o.publish(ctx, staged); err != nil {
 			return volume.Mounted{}, err
 		}
@@ -187,7 +188,7 @@ func (o *operation) run(ctx context.Context) (volume.Mounted, error) {
 		}
 		o.s.published[here] = true
 	}
-	o.expand(ctx, staged)
+	o.expand(ctx, staged, before)
 	return o.mounted(tokens), nil
 }
 
