@@ -60,8 +60,13 @@ func TestLog(t *testing.T) {
 // TestLogIsInOrderAndWhole has lines of one time, and ends at the time of the last.
 func TestLogIsInOrderAndWhole(t *testing.T) {
 	log := []runtimetest.LogLine{
-		{After: time.Second, Text: "four"}, {Text: "one"}, {Text: "tw", Partial: true}, {Text: "o"}, {Text: "three"},
-		{After: time.Second, Text: "five"}, {After: time.Second + 1, Text: "from the grave"},
+		{After: time.Second, Text: "four"},
+		{Text: "one"},
+		{Text: "tw", Partial: true},
+		{Text: "o"},
+		{Text: "three"},
+		{After: time.Second, Text: "five"},
+		{After: time.Second + 1, Text: "from the grave"},
 	}
 	for _, c := range []struct {
 		name string
