@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// killAgent runs an agent, kills it after a while, and fails the test if it ended
-// by itself. In is what the command is started in.
+// killAgent runs an agent, kills it a while after it is at work, and fails the test if
+// it ended by itself. In is what the command is started in; the second argument is the
+// directory of the state.
 func killAgent(t *testing.T, after time.Duration, in func(func() error) error, args ...string) {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -23,6 +24,9 @@ func killAgent(t *testing.T, after time.Duration, in func(func() error) error, a
 	if err := in(cmd.Start); err != nil {
 		t.Fatal(err)
 	}
+	for begin := time.Now(); !atWork(t, args[1]) && time.Since(begin) < time.Minute; {
+		pause(t.Context(), time.Millisecond)
+	}
 	pause(t.Context(), after)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -30,6 +34,17 @@ func killAgent(t *testing.T, after time.Duration, in func(func() error) error, a
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
 		t.Fatalf("the agent ended by itself: %v\n%s", err, &stderr)
 	}
+}
+
+// atWork reports whether there is a record. A directory that a test uses again has none
+// when the next agent starts.
+func atWork(t *testing.T, stateDir string) bool {
+	t.Helper()
+	names, err := newFolder(stateDir, 0).Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(names) > 0
 }
 
 func here(f func() error) error { return f() }
@@ -52,7 +67,7 @@ func TestKilledAgent(t *testing.T) {
 	n := mustParse(t, three("1.0.0"))
 	found := 0
 	for range 12 {
-		after := 20*time.Millisecond + rand.N(400*time.Millisecond)
+		after := rand.N(400 * time.Millisecond)
 		killAgent(t, after, here, p.Dir(), v.disk.(folder).dir, net, "c1=vm:1", "c2=vm:2", "c3=vm:3")
 		removed, err := v.GC(t.Context(), n, keep())
 		if err != nil {

@@ -360,7 +360,7 @@ func TestKernelKilledAgent(t *testing.T) {
 		for _, p := range pods {
 			args = append(args, p.ContainerID+"="+p.NetNS)
 		}
-		killAgent(t, 100*time.Millisecond+rand.N(500*time.Millisecond), s.ns.Do, args...)
+		killAgent(t, rand.N(500*time.Millisecond), s.ns.Do, args...)
 		if i%2 == 1 { // as after a reboot
 			for _, p := range pods {
 				if err := DeleteNetNS(p.NetNS); err != nil {
