@@ -54,13 +54,13 @@ func (c *chain) del(ctx context.Context, result json.RawMessage) error {
 	return nil
 }
 
-// undo runs DEL for the first plugins of an ADD that did not finish. A broken one
-// does not keep the others from it, and one that is not installed has done nothing.
+// undo runs DEL for the first plugins of an ADD that did not finish. A broken or
+// missing one does not keep the others from it; one that is not installed now may have
+// been at the time of ADD.
 func (c *chain) undo(ctx context.Context, ran int) error {
 	var errs []error
 	for i := ran - 1; i >= 0; i-- {
-		_, err := c.call(ctx, "DEL", i, extras{args: c.args})
-		if err != nil && !errors.Is(err, ErrPluginMissing) {
+		if _, err := c.call(ctx, "DEL", i, extras{args: c.args}); err != nil {
 			errs = append(errs, err)
 		}
 	}

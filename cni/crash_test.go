@@ -147,17 +147,17 @@ func (m *machine) Open(_ context.Context, name string) (diskFile, error) {
 	return &modelFile{m, name}, nil
 }
 
-func (m *machine) Peek(name string) ([]byte, error) {
+func (m *machine) Peek(name string) ([]byte, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	data, ok := m.files[name]
 	switch {
 	case !m.step():
-		return nil, errDead
+		return nil, false, errDead
 	case !ok:
-		return nil, fs.ErrNotExist
+		return nil, false, fs.ErrNotExist
 	}
-	return data, nil
+	return data, false, nil
 }
 
 func (m *machine) Remove(name string) error {

@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,16 @@ import (
 // disk is a directory of small files that survives the process and the machine.
 type disk interface {
 	// Hold locks the directory against other processes, and returns the function that
-	// ends it. Any number of holders may share it.
+	// ends it. Any number of holders may share it. Who waits to be alone is not
+	// overtaken.
 	Hold(ctx context.Context, mode holdMode) (func(), error)
 	// Create makes an empty file and locks it. It fails with fs.ErrExist.
 	Create(ctx context.Context, name string) (diskFile, error)
 	// Open locks an existing file. It fails with fs.ErrNotExist.
 	Open(ctx context.Context, name string) (diskFile, error)
-	// Peek reads a file without its lock. It fails with fs.ErrNotExist.
-	Peek(name string) ([]byte, error)
+	// Peek reads a file without its lock. It reports whether what it read makes no
+	// record yet because somebody is at work on it. It fails with fs.ErrNotExist.
+	Peek(name string) (data []byte, busy bool, err error)
 	// Remove takes a file away, which its caller has open. It may be back after a power
 	// cut.
 	Remove(name string) error
@@ -53,6 +56,9 @@ const (
 const (
 	// lockFile is in the state directory; no record's name begins like it.
 	lockFile = "@lock"
+	// turnFile is locked on the way to lockFile: for a moment by those who share that,
+	// and by who is to be alone from before it waits, so that the others line up behind.
+	turnFile = "@turn"
 	// maxRecord is far above what a network configuration and a result take.
 	maxRecord = 16 << 20
 )
@@ -74,12 +80,34 @@ func (f folder) path(name string) string { return filepath.Join(f.dir, name) }
 
 // Hold implements disk. It makes the directory if there is none.
 func (f folder) Hold(ctx context.Context, mode holdMode) (func(), error) {
-	file, err := os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	turn, err := f.hold(ctx, turnFile, mode)
+	if err != nil {
+		return nil, err
+	}
+	file, err := f.hold(ctx, lockFile, mode)
+	if err != nil {
+		turn.Close()
+		return nil, err
+	}
+	if mode == together {
+		turn.Close()
+	}
+	release := func() { file.Close(); turn.Close() }
+	if err := f.sortOut(); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// hold opens and locks a file that is there for its lock.
+func (f folder) hold(ctx context.Context, name string, mode holdMode) (*os.File, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
 		if err := f.make(); err != nil {
 			return nil, err
 		}
-		file, err = os.OpenFile(f.path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+		file, err = os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE, 0o600)
 	}
 	if err != nil {
 		return nil, err
@@ -88,11 +116,7 @@ func (f folder) Hold(ctx context.Context, mode holdMode) (func(), error) {
 		file.Close()
 		return nil, err
 	}
-	if err := f.sortOut(); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return func() { file.Close() }, nil
+	return file, nil
 }
 
 // make makes the directory, its name durable.
@@ -110,34 +134,91 @@ func (f folder) Create(ctx context.Context, name string) (diskFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		flags := os.O_RDWR | unix.O_NOFOLLOW
-		if !taken {
-			flags |= os.O_CREATE | os.O_EXCL
-		}
-		file, err := os.OpenFile(f.path(name), flags, 0o600)
-		if taken && errors.Is(err, os.ErrNotExist) {
-			continue // another process took it for misnamed
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := f.lock(ctx, file, alone); err != nil {
-			file.Close()
-			return nil, errors.Join(err, os.Remove(f.path(name)))
-		}
-		if !f.names(name, file) {
-			file.Close()
-			continue
-		}
+		var file *os.File
 		if taken {
-			// From here on a plugin may run: without a mark it counts as damaged, not as none.
-			if _, err := file.WriteAt(make([]byte, len(mark)), 0); err != nil {
-				file.Close()
-				return nil, err
-			}
+			file, err = f.useSpare(ctx, name)
+		} else {
+			file, err = f.appear(name)
+		}
+		if errors.Is(err, errors.ErrUnsupported) {
+			file, err = f.makeFile(ctx, name)
+		}
+		switch {
+		case taken && errors.Is(err, os.ErrNotExist):
+			continue // another process took it for misnamed
+		case !taken && errors.Is(err, os.ErrExist) && f.marked(name):
+			continue // another process is about to use it, or was killed
+		case err != nil:
+			return nil, err
 		}
 		return &folderFile{file: file, dir: f.dir, fresh: !taken}, nil
 	}
+}
+
+// useSpare opens and locks a spare file that has the name of a record, and takes its
+// mark. It fails with fs.ErrNotExist if the name leads elsewhere by now, and with
+// fs.ErrExist if another process has made the record meanwhile.
+func (f folder) useSpare(ctx context.Context, name string) (*os.File, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = f.lock(ctx, file, alone)
+	if err == nil && !f.names(name, file) {
+		err = fmt.Errorf("%s is removed: %w", file.Name(), os.ErrNotExist)
+	}
+	var data []byte
+	if err == nil {
+		data, err = readRecord(file)
+	}
+	if _, made := recordedName(data); made {
+		err = fmt.Errorf("%s: %w", file.Name(), os.ErrExist)
+	}
+	if err == nil {
+		// From here on a plugin may run: without a mark it counts as damaged, not as none.
+		_, err = file.WriteAt(make([]byte, len(mark)), 0)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// makeFile makes an empty file and locks it.
+func (f folder) makeFile(ctx context.Context, name string) (*os.File, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.lock(ctx, file, alone); err != nil {
+		file.Close()
+		return nil, errors.Join(err, os.Remove(f.path(name)))
+	}
+	return file, nil
+}
+
+// appear makes an empty file that is locked before it has its name: who sees it sees
+// that somebody is at work. The error is an ErrUnsupported if the file system can't,
+// see O_TMPFILE in open(2), and an fs.ErrExist if the name is taken.
+func (f folder) appear(name string) (*os.File, error) {
+	fd, err := unix.Open(f.dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.EISDIR) {
+		err = unix.EOPNOTSUPP // what an old file system makes of the flag
+	}
+	if err != nil {
+		return nil, fmt.Errorf("make a file in %s: %w", f.dir, err)
+	}
+	file := os.NewFile(uintptr(fd), f.path(name))
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", fd), unix.AT_FDCWD, f.path(name), unix.AT_SYMLINK_FOLLOW)
+	}
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("make %s: %w", f.path(name), err)
+	}
+	return file, nil
 }
 
 // Open implements disk. A file that was removed while this one waited is none.
@@ -168,16 +249,30 @@ func (f folder) names(name string, file *os.File) bool {
 }
 
 // Peek implements disk.
-func (f folder) Peek(name string) ([]byte, error) {
+func (f folder) Peek(name string) (data []byte, busy bool, err error) {
 	file, err := os.OpenFile(f.path(name), os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer file.Close()
-	if isSpare(file) {
-		return nil, fmt.Errorf("%s is removed: %w", f.path(name), os.ErrNotExist)
+	data, err = f.peek(file)
+	if _, whole := recordedName(data); err != nil || whole {
+		return data, false, err
 	}
-	return readRecord(file)
+	// Who writes has the lock; if nobody has, what is there now stays.
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return data, errors.Is(err, syscall.EWOULDBLOCK), nil
+	}
+	data, err = f.peek(file)
+	return data, false, err
+}
+
+func (f folder) peek(file *os.File) ([]byte, error) {
+	data, err := readRecord(file)
+	if err == nil && bytes.HasPrefix(data, []byte(mark)) {
+		return nil, fmt.Errorf("%s is removed: %w", file.Name(), os.ErrNotExist)
+	}
+	return data, err
 }
 
 // Names implements disk.

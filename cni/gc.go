@@ -13,7 +13,8 @@ type Recorded struct {
 	Key
 	// Network is the name of its configuration.
 	Network string
-	// NetNS is the path of its network namespace, empty if the record is damaged.
+	// NetNS is the path of its network namespace, empty if the record is damaged or not
+	// written yet.
 	NetNS string
 	// State says how far ADD came.
 	State State
@@ -26,7 +27,7 @@ type State uint8
 const (
 	// Attached means that ADD has finished.
 	Attached State = iota + 1
-	// Unfinished means that ADD is at work in another process, or that a crash or a
+	// Unfinished means that ADD, or what undoes it, is at work, or that a crash or a
 	// plugin that cannot be undone cut it short.
 	Unfinished
 	// Damaged means that the record cannot be read; undoing it takes the network's
@@ -106,23 +107,28 @@ func (v *Invoker) peek(name string) (*entry, error) {
 	if _, _, ok := parseName(name); !ok {
 		return nil, nil
 	}
-	data, err := v.disk.Peek(name)
+	data, busy, err := v.disk.Peek(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	return newEntry(name, data), nil
+	e := newEntry(name, data)
+	e.busy = busy
+	return e, nil
 }
 
 func (e *entry) recorded() Recorded {
-	r := Recorded{Key: e.key, Network: e.network, State: Damaged}
+	r := Recorded{Key: e.key, Network: e.network, State: Unfinished}
+	switch {
+	case e.record == nil && !e.busy:
+		r.State = Damaged
+	case e.record != nil && e.record.result != nil:
+		r.State = Attached
+	}
 	if e.record != nil {
-		r.NetNS, r.State = e.record.NetNS, Unfinished
-		if e.record.result != nil {
-			r.State = Attached
-		}
+		r.NetNS = e.record.NetNS
 	}
 	return r
 }

@@ -319,6 +319,90 @@ func TestAnotherProcessHoldsTheAttachment(t *testing.T) {
 	wantClean(t, v, p)
 }
 
+// TestGCIsNotOvertaken lets operations of other processes come while a GC waits for the
+// one at work: they overlap and would keep it waiting for ever.
+func TestGCIsNotOvertaken(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	worker, collector, late := newFolder(dir, time.Hour), newFolder(dir, time.Hour), newFolder(dir, 0)
+	finish, err := worker.Hold(t.Context(), together)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type held struct {
+		release func()
+		err     error
+	}
+	gc := make(chan held, 1)
+	go func() {
+		release, err := collector.Hold(t.Context(), alone)
+		gc <- held{release, err}
+	}()
+	for begin := time.Now(); ; pause(t.Context(), time.Millisecond) {
+		release, err := late.Hold(t.Context(), together)
+		if errors.Is(err, ErrBusy) {
+			break // nobody is let in behind the GC
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+		if time.Since(begin) > time.Minute {
+			t.Fatal("others are let in while GC waits")
+		}
+	}
+	finish()
+	got := <-gc
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	if _, err := late.Hold(t.Context(), together); !errors.Is(err, ErrBusy) {
+		t.Errorf("error is %v while GC is at work, want ErrBusy", err)
+	}
+	got.release()
+	release, err := late.Hold(t.Context(), together)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
+// TestMissingPluginKeepsTheRecord takes a program away for a while, as an installer of
+// plugins does: it may have done something at the time of ADD.
+func TestMissingPluginKeepsTheRecord(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		p, v := setup(t, "stub-a", "stub-b", "stub-c")
+		n, a := mustParse(t, three("1.0.0")), Attachment{ContainerID: "c1", IfName: "eth0"}
+		p.On("stub-c", "ADD", cnitest.Fail(11, "no room"))
+		p.On("stub-a", "DEL", cnitest.Fail(999, "stuck"))
+		if _, err := v.Add(t.Context(), n, a); err == nil {
+			t.Fatal("ADD does not fail")
+		}
+		p.Off("stub-a", "DEL")
+		if damaged {
+			damageFile(t, recordPath(v, a.Key(), n.Name), func([]byte) []byte { return nil })
+		}
+		program, away := filepath.Join(p.Dir(), "stub-a"), filepath.Join(t.TempDir(), "stub-a")
+		if err := os.Rename(program, away); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			p.Forget()
+			removed, err := v.GC(t.Context(), n, keep())
+			if !errors.Is(err, ErrPluginMissing) || len(removed) > 0 {
+				t.Errorf("damaged %t: GC without the program removed %v, %v; want nothing and ErrPluginMissing", damaged, removed, err)
+			}
+			wantCalls(t, p, "stub-c DEL c1/eth0", "stub-b DEL c1/eth0")
+		}
+		if err := os.Rename(away, program); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.GC(t.Context(), n, keep()); err != nil {
+			t.Error(err)
+		}
+		wantClean(t, v, p)
+	}
+}
+
 func TestConfigOfInvoker(t *testing.T) {
 	tests := []struct {
 		name string

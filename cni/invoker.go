@@ -346,6 +346,8 @@ type entry struct {
 	// record is nil if the file is damaged, for which damage is the reason.
 	record *record
 	damage error
+	// busy is set if it is only half written yet.
+	busy bool
 }
 
 // find opens the record of an attachment; nil means that there is none.

@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +18,10 @@ import (
 //
 // The content says what a file is: a record, or a spare, which begins with a mark.
 // The name follows: a file is marked before it gets the name of a spare, and gets the
-// name of a record before it loses the mark, which is before any plugin runs. After a crash of the process the names are
-// right therefore, but for a mark under the name of a record, which is no record.
-// After a power cut some of the last names and marks may be missing: then sortOut
-// names each record by its content.
+// name of a record before it loses the mark, which is before any plugin runs. After a
+// crash of the process the names are right therefore, but for a mark under the name of
+// a record, which is no record. After a power cut some of the last names and marks may
+// be missing: then sortOut names each record by its content.
 
 const (
 	// mark is at the beginning of a spare file; no checksum looks like it.
@@ -148,8 +149,9 @@ func (f folder) sortOut() error {
 	}
 	wrong := map[string]string{} // by the spare's name it has then
 	for _, e := range entries {
-		if e.Name() == lockFile || !e.Type().IsRegular() {
-			continue
+		_, _, isRecord := parseName(e.Name())
+		if !isRecord && !strings.HasPrefix(e.Name(), sparePrefix) || !e.Type().IsRegular() {
+			continue // not ours
 		}
 		spare, want, err := f.inspect(e.Name())
 		if err != nil {
@@ -187,8 +189,8 @@ func (f folder) inspect(name string) (spare, want string, err error) {
 	if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || !f.names(name, file) {
 		return "", "", nil // at work in another process
 	}
-	data, err := readRecord(file)
-	if err != nil {
+	data, err := bufio.NewReader(io.NewSectionReader(file, 0, maxRecord)).ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
 		return "", "", err
 	}
 	isSpareName := strings.HasPrefix(name, sparePrefix)

@@ -63,7 +63,7 @@ func (l *spareLab) files() []string {
 	var names []string
 	for _, e := range entries {
 		switch {
-		case e.Name() == lockFile:
+		case e.Name() == lockFile || e.Name() == turnFile:
 		case strings.HasPrefix(e.Name(), sparePrefix):
 			names = append(names, "spare")
 		default:
@@ -257,7 +257,7 @@ func TestNamesAreSortedOutWhateverTheyAre(t *testing.T) {
 			t.Fatalf("records (-want +got):\n%s", diff)
 		}
 		for _, name := range names {
-			data, err := f.Peek(name)
+			data, _, err := f.Peek(name)
 			if got, ok := recordedName(data); err != nil || !ok || got != name {
 				t.Fatalf("%s holds %q, %v", name, got, err)
 			}
@@ -317,6 +317,38 @@ func TestCreatedFileCountsBeforeItIsWritten(t *testing.T) {
 	}
 }
 
+// TestSpareThatBecameARecord has two processes that take the same spare: the second one
+// gets its lock when the first one's record is complete.
+func TestSpareThatBecameARecord(t *testing.T) {
+	l := newSpareLab(t)
+	l.add("c1")
+	if _, err := l.v.disk.(folder).useSpare(t.Context(), "c1@eth0@stub-a"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("error is %v, want fs.ErrExist", err)
+	}
+	if _, err := l.v.Result(Key{"c1", "eth0"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFilesWhereNoneAppearsLocked has a file system that cannot make a file before its
+// name.
+func TestFilesWhereNoneAppearsLocked(t *testing.T) {
+	l := newSpareLab(t)
+	l.add("c1") // makes the directory
+	f := l.v.disk.(folder)
+	file, err := f.makeFile(t.Context(), "c2@eth0@stub-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.makeFile(t.Context(), "c2@eth0@stub-a"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the same name again: %v, want fs.ErrExist", err)
+	}
+	if all, err := l.v.Attachments(); err != nil || len(all) != 2 || all[1].State != Unfinished {
+		t.Errorf("attachments are %v, %v; want the second one unfinished", all, err)
+	}
+	file.Close()
+}
+
 func TestCreateFailsWhereARecordIs(t *testing.T) {
 	l := newSpareLab(t)
 	l.add("c1")
@@ -326,4 +358,91 @@ func TestCreateFailsWhereARecordIs(t *testing.T) {
 		t.Errorf("error is %v, want fs.ErrExist", err)
 	}
 	l.want("spare", "c1@eth0@stub-a")
+}
+
+// TestForeignFilesAreLeftAlone has files in the directory that are none of ours, one of
+// them larger than any record.
+func TestForeignFilesAreLeftAlone(t *testing.T) {
+	l := newSpareLab(t)
+	l.add("c1")
+	for _, name := range []string{"backup.tar", "@other"} {
+		write(t, filepath.Join(l.dir, name), "")
+		if err := os.Truncate(filepath.Join(l.dir, name), maxRecord+1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(l.dir, "note"), mark)
+	l.restart()
+	if _, err := l.v.GC(t.Context(), nil, keep(Key{"c1", "eth0"})); err != nil {
+		t.Error(err)
+	}
+	if err := l.v.Check(t.Context(), Key{"c1", "eth0"}); err != nil {
+		t.Error(err)
+	}
+	l.want("@other", "backup.tar", "c1@eth0@stub-a", "note")
+	l.del("c1")
+	wantClean(t, l.v, l.p)
+}
+
+// TestStateOfARecordAtWork looks at a record between its creation and its first line.
+func TestStateOfARecordAtWork(t *testing.T) {
+	for _, spare := range []bool{false, true} {
+		l := newSpareLab(t)
+		l.add("c0")
+		if spare {
+			l.del("c0")
+		}
+		file, err := l.v.disk.Create(t.Context(), "c1@eth0@stub-a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		state := func() State {
+			all, err := l.v.Attachments()
+			if err != nil || len(all) == 0 || all[len(all)-1].ContainerID != "c1" {
+				t.Fatalf("attachments are %v, %v; want c1 as the last", all, err)
+			}
+			return all[len(all)-1].State
+		}
+		if got := state(); got != Unfinished {
+			t.Errorf("spare %t: the state is %s while somebody has the lock, want unfinished", spare, got)
+		}
+		file.Close()
+		if got := state(); got != Damaged {
+			t.Errorf("spare %t: the state is %s when nobody has it, want damaged", spare, got)
+		}
+	}
+}
+
+// TestNoRecordLooksDamaged looks at records while they are made and removed.
+func TestNoRecordLooksDamaged(t *testing.T) {
+	l := newSpareLab(t)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			a := Attachment{ContainerID: fmt.Sprintf("c%d", i), IfName: "eth0"}
+			for range 30 {
+				if _, err := l.v.Add(t.Context(), l.n, a); err != nil {
+					t.Error(err)
+				}
+				if err := l.v.Del(t.Context(), l.n, a); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	go func() { wg.Wait(); close(done) }()
+	for {
+		all, err := l.v.Attachments()
+		if err != nil || slices.ContainsFunc(all, func(r Recorded) bool { return r.State == Damaged }) {
+			t.Errorf("attachments are %v, %v", all, err)
+			<-done
+			return
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
 }
