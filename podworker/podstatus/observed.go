@@ -1,6 +1,7 @@
 package podstatus
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 type Observed struct {
 	// Sandboxes are newest first, see [Observed.Sort].
 	Sandboxes []Sandbox
-	// Containers are newest first, over all sandboxes.
+	// Containers are newest first for each name, over all sandboxes.
 	Containers []Instance
 }
 
@@ -107,7 +108,8 @@ type Instance struct {
 }
 
 // Sort puts the newest sandbox and the newest instances first: sandboxes by
-// attempt, then age; containers by age, then restart count.
+// attempt, then age; containers by restart count, then age. The count goes first since
+// the clock may have been set back between two runs.
 func (o *Observed) Sort() {
 	slices.SortStableFunc(o.Sandboxes, func(a, b Sandbox) int {
 		if a.Attempt != b.Attempt {
@@ -116,10 +118,10 @@ func (o *Observed) Sort() {
 		return b.CreatedAt.Compare(a.CreatedAt)
 	})
 	slices.SortStableFunc(o.Containers, func(a, b Instance) int {
-		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
+		if c := cmp.Compare(b.RestartCount, a.RestartCount); c != 0 {
 			return c
 		}
-		return int(b.RestartCount) - int(a.RestartCount)
+		return b.CreatedAt.Compare(a.CreatedAt)
 	})
 }
 

@@ -140,22 +140,23 @@ func thin(all []corpse, limit, keep int) (int, []corpse) {
 	return keep, surplus
 }
 
-// rank counts for each corpse the newer ones of the same container, and returns those with
-// fewer than keep.
+// rank counts for each corpse the newer ones of the same container, which the number of the
+// run tells even if the clock was set back, and returns those with fewer than keep.
 func rank(all []corpse, keep int) []corpse {
 	type unit struct {
 		uid  types.UID
 		name string
 	}
-	seen := map[unit]int{}
-	var kept []corpse
+	runs := map[unit][]*corpse{}
 	for i := range all {
 		u := unit{all[i].pod.UID, all[i].Name}
-		all[i].rank = seen[u]
-		seen[u]++
-		if all[i].rank < keep {
-			kept = append(kept, all[i])
+		runs[u] = append(runs[u], &all[i])
+	}
+	for _, list := range runs {
+		slices.SortStableFunc(list, func(a, b *corpse) int { return cmp.Compare(b.Attempt, a.Attempt) })
+		for n, c := range list {
+			c.rank = n
 		}
 	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(all), func(c corpse) bool { return c.rank >= keep })
 }
