@@ -14,6 +14,10 @@ type Debug struct {
 	Disabled bool
 	// HostLogs is the folder whose files /logs shows, usually /var/log.
 	HostLogs string
+	// Journal answers queries of the logs of services (/logs/?query=), together with the files
+	// of HostLogs, in which services have their logs that it does not have: Journalctl. Nil
+	// switches queries off: enableSystemLogQuery false.
+	Journal Journal
 	// Profiling has /debug/pprof, as in net/http/pprof.
 	Profiling http.Handler
 	// SetVerbosity is given what is put at /debug/flags/v: how much is to be logged.
@@ -29,7 +33,7 @@ func (s *Server) addDebug(mux *routeMux) {
 	if d.HostLogs == "" {
 		mux.Handle("/logs/", disabled("logs endpoint is disabled."))
 	} else {
-		mux.Handle("GET /logs/", hostLogs{root: d.HostLogs, idle: s.limits.StreamIdle})
+		mux.Handle("GET /logs/", hostLogs{root: d.HostLogs, journal: d.Journal, idle: s.limits.StreamIdle})
 	}
 	if d.Profiling == nil {
 		mux.Handle("/debug/pprof/", disabled("profiling endpoint is disabled."))

@@ -17,19 +17,20 @@ import (
 // hostLogs shows the files of a folder, and of folders below it.
 type hostLogs struct {
 	root string
-	idle time.Duration
+	// journal is nil where queries are switched off.
+	journal Journal
+	idle    time.Duration
 }
 
 // errNoFile is the error of what is neither a regular file nor a folder, such as a pipe.
 var errNoFile = errors.New("neither a file nor a folder")
 
-// ServeHTTP answers with a file or with what is in a folder.
+// ServeHTTP answers with a file, with what is in a folder, or a query.
 func (l hostLogs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Has("query") {
-		fail(w, http.StatusNotImplemented, "node log query is not supported by this kubelet; ask for a file below /logs/, or use journalctl on the node")
+	name, ok := l.asked(w, r)
+	if !ok {
 		return
 	}
-	name := strings.Trim(strings.TrimPrefix(r.URL.Path, "/logs"), "/")
 	f, info, err := l.open(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -105,7 +105,7 @@ func TestPaths(t *testing.T) {
 		{name: "checkpoint by GET", path: "/checkpoint/default/web/app", code: 405},
 		{name: "folder of logs", path: "/logs/", code: 200, want: `<a href="./syslog">syslog</a>`},
 		{name: "file of logs", path: "/logs/syslog", code: 200, want: "hello"},
-		{name: "query of logs", path: "/logs/?query=kubelet", code: 501, want: "node log query is not supported"},
+		{name: "query of logs", path: "/logs/?query=kubelet", code: 501, want: "queries of logs are switched off"},
 		{name: "profile", path: "/debug/pprof/heap", code: 200, want: "profiles /debug/pprof/heap"},
 		{name: "verbosity", method: "PUT", path: "/debug/flags/v", code: 400, want: "want 4"},
 		{name: "nothing", path: "/", code: 404},

@@ -78,6 +78,9 @@ func (n *Node) debugging() server.Debug {
 	d := server.Debug{Disabled: !*k.EnableDebuggingHandlers}
 	if *k.EnableSystemLogHandler {
 		d.HostLogs = hostLogs
+		if *k.EnableSystemLogQuery { // the gate NodeLogQuery is locked to on
+			d.Journal = server.Journalctl{}
+		}
 	}
 	if *k.EnableDebugFlagsHandler {
 		d.SetVerbosity = n.cfg.API.SetVerbosity
