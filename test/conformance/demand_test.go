@@ -39,8 +39,13 @@ func TestMust(t *testing.T) {
 
 func TestAgain(t *testing.T) {
 	results := []Result{
-		{Spec: "failed", State: Failed}, {Spec: "hopeless", State: Failed}, {Spec: "at times", State: Failed}, {Spec: "passed", State: Passed},
-		{Spec: "skipped", State: Skipped}, {Spec: "lost by a skip", State: Skipped}, {Spec: "of another part", State: Failed},
+		{Spec: "failed", State: Failed},
+		{Spec: "hopeless", State: Failed},
+		{Spec: "at times", State: Failed},
+		{Spec: "passed", State: Passed},
+		{Spec: "skipped", State: Skipped},
+		{Spec: "lost by a skip", State: Skipped},
+		{Spec: "of another part", State: Failed},
 	}
 	ran := []string{"failed", "hopeless", "at times", "passed", "skipped", "lost by a skip"}
 	stock := runsOf("stock", "hopeless failed, at times failed", "hopeless failed, at times passed")

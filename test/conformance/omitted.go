@@ -15,7 +15,8 @@ type Omission struct {
 func Omissions() []Omission {
 	return []Omission{
 		{
-			E2E, []string{
+			E2E,
+			[]string{
 				`[sig-apps] ControllerRevision should manage the lifecycle of a ControllerRevision [Conformance] [Serial]`,
 				`[sig-apps] CronJob should not schedule jobs when suspended [Conformance] [Slow]`,
 				`[sig-apps] CronJob should not schedule new jobs when ForbidConcurrent [Conformance] [Slow]`,
@@ -34,26 +35,30 @@ func Omissions() []Omission {
 			"they look at controllers, which are upstream's with each kit, and want the cluster for themselves or minutes each",
 		},
 		{
-			E2E, []string{
+			E2E,
+			[]string{
 				`[sig-node] Variable Expansion should verify that a failing subpath expansion can be modified during the lifecycle of a container [Conformance] [Slow]`,
 				`[sig-storage] EmptyDir wrapper volumes should not cause race condition when used for configmaps [Conformance] [Serial]`,
 			},
 			"slow, or for a cluster of their own, and no NodeConformance: there is no set of such",
 		},
 		{
-			E2ENode, []string{
+			E2ENode,
+			[]string{
 				`[sig-node] Container Runtime Conformance Test container runtime conformance blackbox test when running a container with a new image should be able to pull from private registry with credential provider [Disruptive] [NodeConformance] [Serial]`,
 			},
 			"it pulls from a registry of upstream's, and there is none",
 		},
 		{
-			E2ENode, []string{
+			E2ENode,
+			[]string{
 				`[sig-node] Device Plugin [Feature:DevicePlugin] DevicePlugin Can schedule a pod with a restartable init container [Disruptive] [NodeConformance] [Serial]`,
 			},
 			"its group takes the node for itself and restarts the kubelet under a device plugin: there is no set of it",
 		},
 		{
-			E2ENode, []string{
+			E2ENode,
+			[]string{
 				`[sig-node] POD Resources API [Feature:PodResourcesAPI] without SRIOV devices in the system with CPU manager Static policy with reserved system CPUs should return the expected responses [Flaky] [NodeConformance] [Serial]`,
 			},
 			"upstream itself calls it flaky",

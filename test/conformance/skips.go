@@ -3,7 +3,6 @@ package conformance
 import (
 	"fmt"
 	"regexp"
-	"strings"
 )
 
 // Skip is a spec that some hosts cannot pass, whoever's binaries run.
@@ -18,8 +17,6 @@ type Skip struct {
 
 // hostLimit begins the message of a spec that is skipped because of the host.
 const hostLimit = "host: "
-
-func isHostLimit(message string) bool { return strings.HasPrefix(message, hostLimit) }
 
 // Skips returns the known limits of hosts. A skip counts only where the stock results
 // of the same set, of a host like this one, show that upstream skips the spec or fails it

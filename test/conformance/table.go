@@ -74,7 +74,7 @@ func (s Summary) writeDetails(b *strings.Builder) {
 	if section("Outside of specs", len(s.Setup)) {
 		writeLines(b, s.Setup)
 	}
-	if section("Recorded of another host", len(s.Notes)) {
+	if section("Limits and recorded results that do not count here", len(s.Notes)) {
 		writeLines(b, s.Notes)
 	}
 }

@@ -21,7 +21,7 @@ func TestTableNamesEachDifference(t *testing.T) {
 	for _, want := range []string{
 		"passed        1        2\n", "failed        1        0\n", "and not now (1)\n  b\n      no route\n",
 		"failed, stock passed: b\n", "Passed and not in the ratchet yet (make ratchet) (1)\n  a\n",
-		"Recorded of another host (1)\n  runs of kernel 6.1 do not count\n",
+		"Limits and recorded results that do not count here (1)\n  runs of kernel 6.1 do not count\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)

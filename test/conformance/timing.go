@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,10 +48,10 @@ func sameConditions(a, b Record) bool {
 // Timing returns the comparison of the newest run of ours for which there is a stock run of
 // the same conditions, with the newest of those.
 func (c Comparison) Timing() Timing {
-	for i := len(c.Ours) - 1; i >= 0; i-- {
-		for j := len(c.Stock) - 1; j >= 0; j-- {
-			if sameConditions(c.Ours[i], c.Stock[j]) {
-				return timingOf(c.Ours[i], c.Stock[j])
+	for _, ours := range slices.Backward(c.Ours) {
+		for _, stock := range slices.Backward(c.Stock) {
+			if sameConditions(ours, stock) {
+				return timingOf(ours, stock)
 			}
 		}
 	}
@@ -78,9 +79,9 @@ func writeTimings(b *strings.Builder, comparisons []Comparison) {
 	b.WriteString("\n## Time\nFor each kit, two runs are compared: the newest of ours for which there is one of the stock binaries under the same\n" +
 		"conditions, and the newest of those. That is: kernel, runtime and Kubernetes as above, as many specs at a time as far as both\n" +
 		"records tell, and loads that are known, one at most half as high again as the other. The times are those that the suite reports\n" +
-		"for each spec, added up over the specs that passed in both runs. A spec that one of them left out, skipped or failed is in\n" +
-		"neither sum, nor is the time that a spec waited for its turn or the cluster took to start. Where no two runs are alike\n" +
-		"there is no line.\n\n" +
+		"for each spec, added up over the specs that passed in both runs; of one that passed at the second try, the second. A spec that\n" +
+		"one of them left out, skipped or failed is in neither sum, nor is the time that a spec waited for its turn or the cluster took\n" +
+		"to start. Where no two runs are alike there is no line.\n\n" +
 		"| set | with ours | specs | ours | stock | ours / stock | load, ours and stock | began, ours and stock |\n|---|---|---|---|---|---|---|---|\n")
 	var ours, stock time.Duration
 	for _, c := range comparisons {

@@ -20,7 +20,8 @@ func TestTimeIsToldWhileTheSuiteRuns(t *testing.T) {
 		{"nothing yet", 20 * time.Second, conformance.Stretch{}, conformance.Stretch{Wall: 20 * time.Second, Load: 2, Procs: 6}},
 		{
 			"some minutes", 3*time.Minute + 10*time.Second,
-			conformance.Stretch{Wall: 3 * time.Minute, Load: 2, Procs: 6}, conformance.Stretch{Wall: 3*time.Minute + 10*time.Second, Load: 2, Procs: 6},
+			conformance.Stretch{Wall: 3 * time.Minute, Load: 2, Procs: 6},
+			conformance.Stretch{Wall: 3*time.Minute + 10*time.Second, Load: 2, Procs: 6},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
