@@ -54,7 +54,8 @@ func (r *registration) apply(cfg node.Config) (node.Config, error) {
 	}
 	cfg.API.CertDir = r.dir(cfg.Root)
 	if r.kubeconfig == "" && r.bootstrap == "" {
-		return cfg, nil // a node of its own
+		cfg.Labels = labels // of a node of its own
+		return cfg, nil
 	}
 	to, err := r.reach(cfg)
 	if err != nil {

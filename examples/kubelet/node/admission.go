@@ -38,6 +38,12 @@ type admissions struct {
 	// alignment gives pods CPUs, memory and devices; nil: there is nothing to give.
 	alignment *alignment
 	log       *slog.Logger
+	// late says what is not known of the node yet, and which pods are those of an earlier
+	// process; without funcs all is known.
+	late struct {
+		unknown  func() unknown
+		recalled func(types.UID) bool
+	}
 
 	mu       sync.Mutex // guards the fields below, also while it is decided
 	admitted map[types.UID]*corev1.Pod
@@ -92,7 +98,7 @@ func (a *admissions) decideLocked(ctx context.Context, pod *corev1.Pod) admissio
 	if d, ok := a.refused[pod.UID]; ok {
 		return d
 	}
-	d := admission.Admit(pod, a.activeLocked(), a.node())
+	d := a.compareLocked(pod)
 	if d.Verdict == admission.Admitted {
 		return a.alignLocked(ctx, pod)
 	}
@@ -230,7 +236,7 @@ func (c cleaner) Sync(ctx context.Context, pod *corev1.Pod) (podworker.Outcome, 
 		return a.wait(pod, why), nil
 	}
 	d := a.admissions.ask(ctx, pod, a.runs(pod.UID))
-	if d.Reason == admission.ReasonNodeAffinity && a.beat.refresh(ctx) {
+	if (d.Reason == admission.ReasonNodeAffinity || d.Reason == admission.ReasonNodeInfo) && a.beat.refresh(ctx) {
 		// The scheduler may have seen labels that the node has not.
 		d = a.admissions.ask(ctx, pod, a.runs(pod.UID))
 	}

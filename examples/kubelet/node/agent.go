@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/events"
@@ -41,6 +42,8 @@ type agent struct {
 	helpers
 	// snapshot is what the runtime last showed; not nil while the source runs.
 	snapshot atomic.Pointer[runtime.Snapshot]
+	// said is the last answer of the runtime to what it can do; nil before the first.
+	said atomic.Pointer[runtimeapi.StatusResponse]
 	// hinted is when the runtime last told of anything, in nanoseconds of Unix time.
 	hinted atomic.Int64
 	told   told
@@ -171,7 +174,9 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	if a.probing != nil {
 		sync.Prober = a.probing
 	}
-	sync.Can |= n.abilities(ctx, a.runtime) | a.volumes.abilities() | a.pressure.abilities() | a.devices.abilities()
+	// Admission asks whether the runtime has strict groups: that may change while this runs.
+	a.askStatus(ctx)
+	sync.Can |= n.abilities() | podspec.StrictGroups | a.volumes.abilities() | a.pressure.abilities() | a.devices.abilities()
 	sync.Parts.Extras, sync.Parts.Health = extras{a}, a.devices.health
 	sync.Parts.Images = a.pictures
 	sync.Parts.PodCgroups = a.cgroups.parts()
@@ -182,11 +187,12 @@ func (a *agent) help(ctx context.Context, n *Node, sync *podsync.Config) (err er
 	sync.Parts.Listed = a.listed
 	sync.Parts.Resizer = a
 	a.admissions.alignment, a.admissions.log = n.alignment, n.log
+	a.admissions.late.unknown, a.admissions.late.recalled = n.unknown, a.catalog.isRecalled
 	return nil
 }
 
 // abilities are what is done here for pods beside what podsync does.
-func (n *Node) abilities(ctx context.Context, rt Runtime) podspec.Ability {
+func (n *Node) abilities() podspec.Ability {
 	can := podspec.Scheduling | podspec.Sysctls | podspec.ReferencedObjects | podspec.UserNamespaces
 	if n.cfg.Client != nil {
 		can |= podspec.PullSecrets | podspec.RuntimeClasses
@@ -196,9 +202,6 @@ func (n *Node) abilities(ctx context.Context, rt Runtime) podspec.Ability {
 	}
 	if hasSELinux() {
 		can |= podspec.SELinux
-	}
-	if resp, err := rt.Status(ctx, false); err == nil && resp.GetFeatures().GetSupplementalGroupsPolicy() {
-		can |= podspec.StrictGroups
 	}
 	return can
 }

@@ -103,6 +103,9 @@ type Config struct {
 	// Power says when the machine goes down, which gives the pods the time of the
 	// configuration to end; nil: systemd-logind.
 	Power shutdown.Source
+	// Labels are those of a node without a Heartbeat beside the default ones. Pods may ask
+	// for them.
+	Labels map[string]string
 	// Log gets what happens, also the events of pods; nil discards.
 	Log *slog.Logger
 	// Collectors are exported with the node's own metrics; their names must be new.

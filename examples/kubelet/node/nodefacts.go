@@ -46,9 +46,7 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 	status, version := h.runtime.last()
 	f.Status.NodeInfo.ContainerRuntimeVersion = runtimeVersion(version)
 	f.Status.RuntimeHandlers = handlers(status.GetRuntimeHandlers())
-	if features := status.GetFeatures(); features != nil {
-		f.Status.Features = &corev1.NodeFeatures{SupplementalGroupsPolicy: &features.SupplementalGroupsPolicy}
-	}
+	f.Status.Features = features(status)
 	f.Status.DeclaredFeatures = declaredFeatures()
 	return f, errors.Join(addressErr, imageErr)
 }
@@ -87,6 +85,15 @@ func runtimeVersion(v *runtimeapi.VersionResponse) string {
 		return "Unknown"
 	}
 	return v.GetRuntimeName() + "://" + v.GetRuntimeVersion()
+}
+
+// features returns what a runtime can do as a status has it; nil if it does not say.
+func features(st *runtimeapi.StatusResponse) *corev1.NodeFeatures {
+	if st.GetFeatures() == nil {
+		return nil
+	}
+	groups := st.GetFeatures().GetSupplementalGroupsPolicy()
+	return &corev1.NodeFeatures{SupplementalGroupsPolicy: &groups}
 }
 
 // handlers returns the runtime's handlers as a status has them; nil if there are none.

@@ -34,7 +34,10 @@ func (n *Node) Plan(ctx context.Context, pod *corev1.Pod) (podsync.Actions, erro
 	if err != nil {
 		return podsync.Actions{}, err
 	}
-	sync.Can |= n.abilities(ctx, rt) | podspec.SubPaths | podspec.Volumes | podspec.PodCgroups | podspec.LocalStorage | podspec.Devices
+	if st, err := rt.Status(ctx, false); err == nil && st.GetFeatures().GetSupplementalGroupsPolicy() {
+		sync.Can |= podspec.StrictGroups
+	}
+	sync.Can |= n.abilities() | podspec.SubPaths | podspec.Volumes | podspec.PodCgroups | podspec.LocalStorage | podspec.Devices
 	sync.Prober = undecided{}
 	s, err := podsync.New(rt, sync)
 	if err != nil {

@@ -183,6 +183,7 @@ func (a *agent) askStatus(ctx context.Context) {
 	if err != nil {
 		return // look has said so
 	}
+	a.said.Store(st)
 	for _, c := range st.GetStatus().GetConditions() {
 		problem := problemOf(c)
 		if c.GetType() == runtimeapi.RuntimeReady {

@@ -107,18 +107,14 @@ func (n *Node) object() *corev1.Node {
 	r := n.resources.p.Load()
 	known := n.beat.object()
 	if known == nil {
-		known = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.cfg.Name, Labels: map[string]string{
-			corev1.LabelHostname:   n.cfg.Name,
-			corev1.LabelOSStable:   r.machine.Info.OperatingSystem,
-			corev1.LabelArchStable: r.machine.Info.Architecture,
-		}}}
-		known.Status.NodeInfo = r.machine.Info
+		known = n.unregistered()
 	}
 	out := known.DeepCopy()
 	out.TypeMeta = metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}
 	out.Status.Capacity = overlaid(out.Status.Capacity, r.Capacity)
 	out.Status.Allocatable = overlaid(out.Status.Allocatable, r.Allocatable)
 	n.devices.overlay(&out.Status)
+	n.showFeatures(&out.Status)
 	n.pressures().show(out)
 	return out
 }
