@@ -32,14 +32,28 @@ func seccomp(p *corev1.SeccompProfile, node *Node) (*runtimeapi.SecurityProfile,
 	}, nil
 }
 
-// appArmor returns the AppArmor profile of a container, and the same as a text for
-// runtimes that know no other form. What the fields say goes before the annotation
-// that was there before them (https://kubernetes.io/docs/tutorials/security/apparmor/).
-func appArmor(pod *corev1.Pod, c *corev1.Container, p *corev1.AppArmorProfile) (*runtimeapi.SecurityProfile, string, error) {
+// appArmorProfile returns what is asked for of AppArmor for a container, nil if nothing
+// is: by its own field, by the annotation that was there before the fields, which names
+// single containers, too, or else by the field of the pod
+// (https://kubernetes.io/docs/tutorials/security/apparmor/).
+func appArmorProfile(pod *corev1.Pod, c *corev1.Container) *corev1.AppArmorProfile {
+	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+		return c.SecurityContext.AppArmorProfile
+	}
+	if p := annotatedAppArmor(pod, c.Name); p != nil {
+		return p
+	}
+	if pod.Spec.SecurityContext == nil {
+		return nil
+	}
+	return pod.Spec.SecurityContext.AppArmorProfile
+}
+
+// appArmor returns an AppArmor profile, and the same as a text for runtimes that know no
+// other form; nil for none.
+func appArmor(p *corev1.AppArmorProfile) (*runtimeapi.SecurityProfile, string, error) {
 	if p == nil {
-		if p = annotatedAppArmor(pod, c.Name); p == nil {
-			return nil, "", nil
-		}
+		return nil, "", nil
 	}
 	switch p.Type {
 	case corev1.AppArmorProfileTypeRuntimeDefault:

@@ -110,7 +110,7 @@ func namespaces(pod *corev1.Pod, grant *Grant) *runtimeapi.NamespaceOption {
 }
 
 // effective is the security context of a container, its own values over the
-// pod's.
+// pod's. Of AppArmor it has the container's own alone, see appArmorProfile.
 func effective(pod *corev1.Pod, c *corev1.Container) corev1.SecurityContext {
 	var sc corev1.SecurityContext
 	if c.SecurityContext != nil {
@@ -135,9 +135,6 @@ func effective(pod *corev1.Pod, c *corev1.Container) corev1.SecurityContext {
 	if sc.SELinuxOptions == nil {
 		sc.SELinuxOptions = p.SELinuxOptions
 	}
-	if sc.AppArmorProfile == nil {
-		sc.AppArmorProfile = p.AppArmorProfile
-	}
 	return sc
 }
 
@@ -161,7 +158,7 @@ func containerSecurity(pod *corev1.Pod, c *corev1.Container, node *Node, run *Ru
 		Seccomp:          profile,
 	}
 	//nolint:staticcheck // the text is for runtimes that know no other form
-	if out.Apparmor, out.ApparmorProfile, err = appArmor(pod, c, sc.AppArmorProfile); err != nil {
+	if out.Apparmor, out.ApparmorProfile, err = appArmor(appArmorProfile(pod, c)); err != nil {
 		return nil, err
 	}
 	if sc.ProcMount == nil || *sc.ProcMount != corev1.UnmaskedProcMount {

@@ -107,7 +107,15 @@ func TestProfiles(t *testing.T) {
 			want: &runtimeapi.LinuxContainerSecurityContext{Apparmor: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: own}, ApparmorProfile: "localhost/own-profile"},
 		},
 		{
-			name: "AppArmor of the pod over an annotation", pod: corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}}, annotation: "localhost/old",
+			name: "AppArmor, the annotation of the container over the pod", pod: corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}}, annotation: "localhost/old",
+			want: &runtimeapi.LinuxContainerSecurityContext{Apparmor: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "old"}, ApparmorProfile: "localhost/old"},
+		},
+		{
+			name: "AppArmor, the field of the container over its annotation", app: corev1.SecurityContext{AppArmorProfile: appArmor(&own)}, annotation: "localhost/old",
+			want: &runtimeapi.LinuxContainerSecurityContext{Apparmor: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: own}, ApparmorProfile: "localhost/own-profile"},
+		},
+		{
+			name: "AppArmor of the pod", pod: corev1.PodSecurityContext{AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeRuntimeDefault}},
 			want: &runtimeapi.LinuxContainerSecurityContext{Apparmor: &runtimeapi.SecurityProfile{}, ApparmorProfile: "runtime/default"},
 		},
 		{
