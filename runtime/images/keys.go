@@ -30,9 +30,12 @@ func (j *job) credentials(ctx context.Context) *keys {
 	}
 	k := &keys{}
 	repository := j.ref.Repository()
+	// One keyring for all of them: the most specific path comes first, not the first secret.
+	secrets := &registryauth.Keyring{}
 	for _, s := range j.Pod.Spec.ImagePullSecrets {
-		k.addSecret(ctx, &j.cfg.Credentials, j.Pod.Namespace, s.Name, repository)
+		secrets.Join(k.readSecret(ctx, &j.cfg.Credentials, j.Pod.Namespace, s.Name))
 	}
+	k.add(secrets.Lookup(repository), nil)
 	files, err := j.cfg.Credentials.Files.Keyring()
 	k.add(files.Lookup(repository), err)
 	k.add(j.cfg.Credentials.Providers.Lookup(ctx, repository, registryauth.Pod{
@@ -51,9 +54,10 @@ func (k *keys) add(found []registryauth.Credential, err error) {
 	k.err = errors.Join(k.err, err)
 }
 
-func (k *keys) addSecret(ctx context.Context, from *Credentials, namespace, name, repository string) {
+// readSecret returns what a pull secret has, nil if it cannot be had.
+func (k *keys) readSecret(ctx context.Context, from *Credentials, namespace, name string) *registryauth.Keyring {
 	if name == "" {
-		return // the API allows an empty reference, which names nothing
+		return nil // the API allows an empty reference, which names nothing
 	}
 	err := errNoSecrets
 	var secret *corev1.Secret
@@ -63,11 +67,12 @@ func (k *keys) addSecret(ctx context.Context, from *Credentials, namespace, name
 	if err != nil {
 		k.missing = append(k.missing, name)
 		k.add(nil, fmt.Errorf("image pull secret %s/%s: %w", namespace, name, err))
-		return
+		return nil
 	}
 	keyring, err := registryauth.FromSecrets([]*corev1.Secret{secret})
 	if err != nil {
 		k.missing = append(k.missing, name)
 	}
-	k.add(keyring.Lookup(repository), err)
+	k.add(nil, err)
+	return keyring
 }

@@ -210,6 +210,22 @@ func TestCredentialsAreTriedInOrder(t *testing.T) {
 	})
 }
 
+// The secrets of a pod are one keyring: the most specific path of any goes first.
+func TestSecretsAreOneKeyring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, images.Config{}, runtimetest.Image{Name: "reg.example/team/web:1", Pull: &runtimetest.Pull{}})
+		w.secret("broad", "broad")
+		w.secret("team", "")
+		w.secrets["ns/team"].Data[corev1.DockerConfigJsonKey] = []byte(
+			`{"auths":{"reg.example/team":{"username":"team","password":"p"},"*.example":{"username":"late","password":"p"}}}`)
+		w.server.Inject("PullImage", runtimetest.Fault{Err: errors.New("401")})
+		w.want(w.ensure(pod("a", "broad", "team"), "reg.example/team/web:1", ""), "ErrImagePull after 10s")
+		if got := w.users(); got != "team broad late" {
+			t.Errorf("users tried are %q, want team broad late", got)
+		}
+	})
+}
+
 // Several tries have the reason that all of them have.
 func TestReasonsOfSeveralTries(t *testing.T) {
 	unavailable, refused := errors.New("RegistryUnavailable: no route"), errors.New("401")

@@ -68,7 +68,7 @@ func parseEntries(entries map[string]json.RawMessage) (Auths, error) {
 	for _, registry := range slices.Sorted(maps.Keys(entries)) {
 		credential, err := parseEntry(entries[registry])
 		if err == nil {
-			_, err = parsePattern(registry)
+			_, err = parseRegistry(registry)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("entry for %q: %w", registry, err))

@@ -25,7 +25,7 @@ type keyringEntry struct {
 // patterns are left out; ParseConfig has reported them.
 func (k *Keyring) Add(auths Auths, source Source) {
 	for _, registry := range slices.Sorted(maps.Keys(auths)) {
-		p, err := parsePattern(registry)
+		p, err := parseRegistry(registry)
 		if err != nil {
 			continue
 		}
@@ -33,6 +33,18 @@ func (k *Keyring) Add(auths Auths, source Source) {
 		credential.Source = source
 		k.entries = append(k.entries, keyringEntry{p, credential})
 	}
+	k.sort()
+}
+
+// Join puts what is on another keyring on this one, as from sources of their own.
+func (k *Keyring) Join(other *Keyring) {
+	if other != nil {
+		k.entries = append(k.entries, other.entries...)
+	}
+	k.sort()
+}
+
+func (k *Keyring) sort() {
 	// In reverse order a longer key comes before its beginning, and a name before a
 	// glob. What was added first stays first among equal keys.
 	slices.SortStableFunc(k.entries, func(a, b keyringEntry) int {

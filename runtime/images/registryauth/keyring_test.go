@@ -84,6 +84,18 @@ func TestEqualKeysKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// TestJoinedKeyringsAreOne has the most specific path first, whichever keyring it was on.
+func TestJoinedKeyringsAreOne(t *testing.T) {
+	one, two := &Keyring{}, &Keyring{}
+	one.Add(Auths{"reg.example": {Username: "broad"}}, Source{})
+	two.Add(Auths{"reg.example": {Username: "broad, later"}, "reg.example/team": {Username: "team"}}, Source{})
+	one.Join(two)
+	one.Join(nil)
+	if diff := cmp.Diff([]string{"team", "broad", "broad, later"}, users(one.Lookup("reg.example/team/web"))); diff != "" {
+		t.Errorf("Lookup (-want +got):\n%s", diff)
+	}
+}
+
 func TestUnique(t *testing.T) {
 	in := []Credential{{Username: "a", Source: Source{Secret: &ObjectRef{Name: "s"}}}, {Username: "b"}, {Username: "a"}}
 	got := Unique(in)
@@ -171,5 +183,35 @@ func TestKubeletFiles(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, KubeletFiles("/var/lib/kubelet", "/root").Paths); diff != "" {
 		t.Errorf("KubeletFiles (-want +got):\n%s", diff)
+	}
+}
+
+// TestVersionsInPaths: the path of an API version is none in a Docker configuration, and
+// one like any other in matchImages.
+func TestVersionsInPaths(t *testing.T) {
+	for _, c := range []struct {
+		text, repository   string
+		registry, provider bool
+	}{
+		{"reg.example/v2/team", "reg.example/v2/team/web", false, true},
+		{"reg.example/v2/team", "reg.example/team/web", true, false},
+		{"reg.example/v1/", "reg.example/web", true, false},
+		{"reg.example/team", "reg.example/team/web", true, true},
+		{"reg.example/", "reg.example/team/web", true, true},
+	} {
+		target, err := parseRepository(c.repository)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, as := range []struct {
+			name  string
+			parse func(string) (pattern, error)
+			want  bool
+		}{{"registry", parseRegistry, c.registry}, {"matchImages", parsePattern, c.provider}} {
+			p, err := as.parse(c.text)
+			if got := p.matches(target); err != nil || got != as.want {
+				t.Errorf("%s %q matches %q: %t, %v; want %t", as.name, c.text, c.repository, got, err, as.want)
+			}
+		}
 	}
 }

@@ -26,14 +26,39 @@ var errPattern = errors.New("it is not a host name with an optional port and pat
 // parsePattern reads "registry.example:5000/team" and the like, with or without http://
 // or https://.
 func parsePattern(text string) (pattern, error) {
+	u, err := parseURL(text)
+	if err != nil {
+		return pattern{}, err
+	}
+	return newPattern(u)
+}
+
+// parseRegistry is parsePattern for the registries of a Docker configuration: docker
+// login writes the URL of the registry's API, whose versions come first in the path.
+func parseRegistry(text string) (pattern, error) {
+	u, err := parseURL(text)
+	if err != nil {
+		return pattern{}, err
+	}
+	if strings.HasPrefix(u.Path, "/v1/") || strings.HasPrefix(u.Path, "/v2/") {
+		u.Path = u.Path[len("/v1"):]
+	}
+	return newPattern(u)
+}
+
+func parseURL(text string) (*url.URL, error) {
 	if !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "http://") {
 		text = "https://" + text
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return pattern{}, errPattern
+		return nil, errPattern
 	}
-	p := newPattern(u)
+	return u, nil
+}
+
+func newPattern(u *url.URL) (pattern, error) {
+	p := splitURL(u)
 	for _, part := range p.host {
 		if _, err := path.Match(part, ""); err != nil {
 			return pattern{}, fmt.Errorf("%w: %q is not a glob", errPattern, part)
@@ -42,13 +67,8 @@ func parsePattern(text string) (pattern, error) {
 	return p, nil
 }
 
-func newPattern(u *url.URL) pattern {
+func splitURL(u *url.URL) pattern {
 	p := pattern{path: u.Path}
-	// docker login writes the URL of the registry's API, whose versions come first in
-	// the path.
-	if strings.HasPrefix(p.path, "/v1/") || strings.HasPrefix(p.path, "/v2/") {
-		p.path = p.path[len("/v1"):]
-	}
 	if p.path == "/" {
 		p.path = ""
 	}
@@ -75,13 +95,11 @@ func (p pattern) matches(repository pattern) bool {
 	return true
 }
 
-// parseRepository reads a repository for matches. Its path is taken as it is.
+// parseRepository reads a repository for matches.
 func parseRepository(repository string) (pattern, error) {
 	u, err := url.Parse("https://" + repository)
 	if err != nil || u.Host == "" {
 		return pattern{}, fmt.Errorf("repository %q: %w", repository, errPattern)
 	}
-	p := newPattern(u)
-	p.path = u.Path
-	return p, nil
+	return splitURL(u), nil
 }

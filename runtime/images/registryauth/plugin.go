@@ -128,7 +128,7 @@ func decodeResponse(data []byte, apiVersion string) (response, error) {
 	}
 	var errs []error
 	for registry, auth := range in.Auth {
-		if _, err := parsePattern(registry); err != nil {
+		if _, err := parseRegistry(registry); err != nil {
 			errs = append(errs, fmt.Errorf("auth[%q] of its answer: %w", registry, err))
 			continue
 		}
