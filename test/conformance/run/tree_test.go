@@ -130,6 +130,33 @@ func TestTreeKeepsRatchets(t *testing.T) {
 	}
 }
 
+// TestContainerdStandsInForTheRuntimeOfSomebodyElse: nothing is recorded of that.
+func TestContainerdStandsInForTheRuntimeOfSomebodyElse(t *testing.T) {
+	tree := Tree(t.TempDir())
+	stock := recordOf(1)
+	stock.Kit = networkKit.Yardstick().Name(networkSet)
+	err := tree.Record(networkSet, networkKit.Yardstick(), stock)
+	if err == nil {
+		err = tree.SaveRatchet(networkSet, networkKit, conformance.Ratchet{"b"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit := networkKit
+	kit.Runtime = "/run/crio/crio.sock"
+	r := newRunner(Config{Set: networkSet, Kit: kit, Tree: tree})
+	if err := r.compareWith(); err != nil {
+		t.Fatal(err)
+	}
+	bar, err := r.bar(conformance.Past{Runtime: []string{"cri-o 1.37.0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(conformance.Ratchet{"a", "b"}, bar.demand.Must); diff != "" {
+		t.Errorf("must pass (-want +got):\n%s", diff)
+	}
+}
+
 func TestTreeFindsReportsOfSoaks(t *testing.T) {
 	tree := Tree(t.TempDir())
 	dir := filepath.Join(string(tree), "results", soaks)
