@@ -23,6 +23,9 @@ import (
 // apiVersion and kind. A later file changes what it names: maps and structs are
 // merged, lists and all else are replaced, and null takes a setting back. Hidden
 // directories are passed over: a volume of a ConfigMap keeps its files there twice.
+// The defaults of the file are there before a drop-in changes it: an evictionHard of a
+// drop-in leaves the default thresholds that it does not name in force, and a
+// nodeStatusUpdateFrequency leaves nodeStatusReportFrequency alone.
 //
 // Problems name the file that has the last word on the field, and are in the
 // order of files, then of lines.
@@ -46,8 +49,9 @@ func LoadSources(src Sources, honoured []string) (*kubeletv1beta1.KubeletConfigu
 	}
 	var files []file
 	var errs []error
-	for _, path := range paths {
+	for i, path := range paths {
 		f, err := readFile(path)
+		f.dropIn = src.File == "" || i > 0
 		files, errs = append(files, f), append(errs, err)
 	}
 	for _, o := range src.Overrides {
@@ -83,6 +87,8 @@ type file struct {
 	doc  strictyaml.Document
 	// override is the setting that this is instead of a file; nil for files.
 	override *Override
+	// dropIn says that this is from a directory, and changes another configuration.
+	dropIn bool
 }
 
 // place returns a line of the file; settings have none.
@@ -114,14 +120,17 @@ func load(files []file, honoured []string) (*kubeletv1beta1.KubeletConfiguration
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg, err := merge(files)
+	said, err := merge(files)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, field := range unhonoured(cfg, honoured) {
+	for _, field := range unhonoured(said, honoured) {
 		problems = append(problems, place(Problem{Field: field, Severity: Warning, Message: loss(field)}, files))
 	}
-	SetDefaults(cfg)
+	cfg, err := effective(files)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, p := range validate(cfg) {
 		problems = append(problems, place(p, files))
 	}

@@ -81,6 +81,65 @@ maxPods: 1
 	}
 }
 
+// TestDefaultsOfTheFileOutliveDropIns: the file has its defaults before anything changes it.
+func TestDefaultsOfTheFileOutliveDropIns(t *testing.T) {
+	all := map[string]string{"imagefs.available": "15%", "imagefs.inodesFree": "5%", "memory.available": "500Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+	only := map[string]string{"memory.available": "500Mi"}
+	dropIn := "evictionHard: {memory.available: 500Mi}\nnodeStatusUpdateFrequency: 20s\n"
+	tests := []struct {
+		name   string
+		base   string // "": none
+		dropIn string // "": none
+		flags  []Override
+		hard   map[string]string
+		report time.Duration
+	}{
+		{"in the file", dropIn, "", nil, only, 20 * time.Second},
+		{"in a drop-in", "maxPods: 50\n", dropIn, nil, all, 5 * time.Minute},
+		{"in a drop-in of no file", "", dropIn, nil, only, 5 * time.Minute},
+		{"the file names another one", "evictionHard: {pid.available: 5%}\n", dropIn, nil, map[string]string{"memory.available": "500Mi", "pid.available": "5%"}, 5 * time.Minute},
+		{"the file switches all off", "evictionHard: {}\n", dropIn, nil, only, 5 * time.Minute},
+		{"the file has a frequency", "nodeStatusUpdateFrequency: 1m\n", dropIn, nil, all, time.Minute},
+		{"a drop-in has the report's", "maxPods: 50\n", dropIn + "nodeStatusReportFrequency: 7m\n", nil, all, 7 * time.Minute},
+		{"a drop-in takes one back", "maxPods: 50\n", "evictionHard: {memory.available: 500Mi, nodefs.inodesFree: null}\n", nil,
+			map[string]string{"imagefs.available": "15%", "imagefs.inodesFree": "5%", "memory.available": "500Mi", "nodefs.available": "10%"}, 5 * time.Minute},
+		{"flags", "maxPods: 50\n", "", []Override{
+			{Field: "evictionHard", Value: only, Source: "--eviction-hard"}, {Field: "nodeStatusUpdateFrequency", Value: "20s", Source: "--node-status-update-frequency"},
+		}, only, 5 * time.Minute},
+		{"flags without a file", "", "", []Override{{Field: "nodeStatusUpdateFrequency", Value: "20s", Source: "--node-status-update-frequency"}}, defaultEvictionHard(), 5 * time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			src := Sources{Overrides: tt.flags}
+			if tt.base != "" {
+				src.File = filepath.Join(files(t, "-- base --\n"+tt.base), "base")
+			}
+			if tt.dropIn != "" {
+				src.DropIns = files(t, "-- 10.conf --\n"+tt.dropIn)
+			}
+			cfg, problems, err := LoadSources(src, []string{"evictionHard", "maxPods", "nodeStatusReportFrequency", "nodeStatusUpdateFrequency"})
+			if err != nil || Err(problems) != nil {
+				t.Fatal(err, problems)
+			}
+			if diff := cmp.Diff(tt.hard, cfg.EvictionHard); diff != "" {
+				t.Errorf("evictionHard (-want +got):\n%s", diff)
+			}
+			if got := cfg.NodeStatusReportFrequency.Duration; got != tt.report {
+				t.Errorf("nodeStatusReportFrequency is %s, want %s", got, tt.report)
+			}
+		})
+	}
+}
+
+// TestDefaultsAreNobodysSettings: what the file has by default is not reported as in vain.
+func TestDefaultsAreNobodysSettings(t *testing.T) {
+	dir := files(t, "-- base --\nmaxPods: 50\n-- d/10.conf --\nmaxPods: 60\n")
+	_, problems, err := LoadFiles(filepath.Join(dir, "base"), filepath.Join(dir, "d"), []string{"maxPods"})
+	if err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+}
+
 func TestLoadFilesTellsWhere(t *testing.T) {
 	dir := files(t, `
 -- base --
@@ -107,7 +166,6 @@ evictionHard: {nodefs.available: 101%}
 		`d/10.conf: line 3: maxPodz: unknown field; did you mean "maxPods"?`,
 		"d/10.conf: line 6: evictionHard[memory.free]: is no signal; there are allocatableMemory.available, containerfs.available, containerfs.inodesFree, " +
 			"imagefs.available, imagefs.inodesFree, memory.available, nodefs.available, nodefs.inodesFree, pid.available",
-		"d/20.conf: line 3: evictionHard: switches the defaults of imagefs.available, imagefs.inodesFree, nodefs.inodesFree off; mergeDefaultEvictionSettings: true keeps them",
 		`d/20.conf: line 3: evictionHard[nodefs.available]: threshold "101%": must not be more than 100%`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -4,12 +4,59 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/internal/strictyaml"
 )
+
+// effective returns the configuration of several files with all defaults.
+func effective(files []file) (*kubeletv1beta1.KubeletConfiguration, error) {
+	settled, err := settle(files)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := merge(settled)
+	if err != nil {
+		return nil, err
+	}
+	SetDefaults(cfg)
+	return cfg, nil
+}
+
+// settle adds to the first file the defaults that follow from what it sets, before
+// drop-ins and flags change that: the kubelet gives the file of --config its defaults as
+// soon as it is read (loadConfigFile in cmd/kubelet/app/server.go of Kubernetes), and has
+// default thresholds only where there is such a file.
+func settle(files []file) ([]file, error) {
+	hasBase := len(files) > 0 && files[0].override == nil && !files[0].dropIn
+	if hasBase && len(files) == 1 {
+		return files, nil
+	}
+	base, first := &kubeletv1beta1.KubeletConfiguration{}, 0
+	if hasBase {
+		first = 1
+		if err := files[0].doc.Decode(base); err != nil {
+			return nil, err
+		}
+	}
+	SetDefaults(base)
+	defaults := []Override{{Field: "nodeStatusReportFrequency", Value: base.NodeStatusReportFrequency, Source: "default"}}
+	if hasBase {
+		defaults = append(defaults, Override{Field: "evictionHard", Value: base.EvictionHard, Source: "default"})
+	}
+	settled := slices.Clone(files[:first])
+	for _, o := range defaults {
+		f, err := o.file()
+		if err != nil {
+			return nil, err
+		}
+		settled = append(settled, f)
+	}
+	return append(settled, files[first:]...), nil
+}
 
 // merge makes one configuration of several files, as a JSON merge patch does
 // (RFC 7386), which is how the kubelet merges its drop-ins
