@@ -125,7 +125,7 @@ func (s *node) wantClean() {
 	}
 	// The kernel takes a namespace down, and with it the other end of a veth pair, a
 	// while after its last user is gone.
-	for deadline := time.Now().Add(20 * time.Second); ; pause(s.Context(), 10*time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; pause(s.Context(), 10*time.Millisecond) {
 		links, err := s.ns.Run("ip", "-o", "link")
 		if err == nil && !strings.Contains(links, "veth") {
 			break
@@ -204,12 +204,12 @@ func serve(tb testing.TB, ns, word string) {
 // read returns what a server says, asked from within a namespace.
 func read(ns, addr string) (string, error) {
 	var c net.Conn
-	err := inside(ns, func() (err error) { c, err = net.DialTimeout("tcp", addr, 10*time.Second); return err })
+	err := inside(ns, func() (err error) { c, err = net.DialTimeout("tcp", addr, time.Minute); return err })
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return "", err
 	}
 	word, err := io.ReadAll(c)
@@ -219,7 +219,7 @@ func read(ns, addr string) (string, error) {
 // settled waits until the IPv6 addresses of a pod are usable.
 func (s *node) settled(ns string) {
 	s.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; pause(s.Context(), 10*time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; pause(s.Context(), 10*time.Millisecond) {
 		var out []byte
 		err := inside(ns, func() (err error) {
 			out, err = exec.Command("ip", "-6", "-o", "addr", "show", "tentative").Output()
@@ -229,7 +229,7 @@ func (s *node) settled(ns string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.Fatalf("addresses are tentative after 20s: %v %s", err, out)
+			s.Fatalf("addresses are tentative after a minute: %v %s", err, out)
 		}
 	}
 }

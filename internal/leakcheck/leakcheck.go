@@ -14,7 +14,7 @@ import (
 const (
 	// patience is how long goroutines that were told to end may take: the machine of a
 	// test is busy.
-	patience = 5 * time.Second
+	patience = time.Minute
 	// interval is the time between two looks.
 	interval = 20 * time.Millisecond
 )

@@ -62,7 +62,7 @@ func waitRunning(tb testing.TB, ns *NS, name string) {
 	tb.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
 		var iface *net.Interface
 		err := ns.Do(func() error {
 			var err error
@@ -76,7 +76,7 @@ func waitRunning(tb testing.TB, ns *NS, name string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			tb.Fatalf("interface %s is not running after 10s: flags %v", name, iface.Flags)
+			tb.Fatalf("interface %s is not running after a minute: flags %v", name, iface.Flags)
 		}
 	}
 }
@@ -111,13 +111,13 @@ func waitLocal(tb testing.TB, ns *NS, addr string) {
 	addr, _, _ = strings.Cut(addr, "/")
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
 		out, err := ns.Run("ip", "-6", "route", "get", addr)
 		if err == nil && strings.HasPrefix(out, "local ") {
 			return
 		}
 		if time.Now().After(deadline) {
-			tb.Fatalf("%s is no address of the namespace after 30s: %s, %v", addr, out, err)
+			tb.Fatalf("%s is no address of the namespace after a minute: %s, %v", addr, out, err)
 		}
 	}
 }

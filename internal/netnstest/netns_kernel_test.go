@@ -28,7 +28,7 @@ func TestKernelPacketsCrossALink(t *testing.T) {
 			}
 			defer l.Close()
 			go answer(l)
-			conn, err := a.Dial("tcp", addr, 2*time.Second)
+			conn, err := a.Dial("tcp", addr, time.Minute)
 			if err != nil {
 				t.Fatal(err)
 			}
