@@ -110,10 +110,8 @@ func (st *stopper) end(ctx context.Context, stop *Stop) error {
 	if left > 0 {
 		defer st.preStop(ctx, stop, left)()
 	}
-	if left = time.Until(until); left > 0 {
-		if err := st.order.wait(ctx, stop.Name, left); err != nil {
-			return err
-		}
+	if err := st.order.wait(ctx, stop.Name, max(time.Until(until), 0)); err != nil {
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
