@@ -2,6 +2,7 @@ package podsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,14 +12,17 @@ import (
 )
 
 // resize gives running containers, and the pod as a whole, the resources that were agreed
-// on. The cgroup of the pod is at no time smaller than what is in it: it grows before and
-// shrinks after them.
+// on. The runtime is told before anything changes, since it may refuse. The cgroup of the
+// pod is at no time smaller than what is in it: it grows before and shrinks after them.
 func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Actions) []error {
 	if len(a.Resize) == 0 && a.ResizePod == nil {
-		return s.regrow(ctx, pod, r)
+		if err := s.regrow(ctx, pod, r, a); err != nil {
+			return []error{err}
+		}
+		return nil
 	}
 	var errs []error
-	if err := s.ensureCgroup(ctx, widest(pod, a)); err != nil {
+	if err := s.growPod(ctx, pod, a); err != nil {
 		errs = append(errs, err)
 	}
 	for i := range a.Resize {
@@ -33,30 +37,57 @@ func (s *Syncer) resize(ctx context.Context, pod *corev1.Pod, r *record, a *Acti
 		r.given.changing--
 	}
 	if len(errs) == 0 {
-		s.resizeSandbox(ctx, pod, a.SandboxID)
 		errs = append(errs, s.ensureCgroup(ctx, pod))
 	}
 	return s.resized(pod, r.given, joined(errs))
 }
 
+// growPod tells the runtime what the pod is to have and makes room for it. If that fails
+// the runtime is told that nothing has changed.
+func (s *Syncer) growPod(ctx context.Context, pod *corev1.Pod, a *Actions) error {
+	if err := s.resizeSandbox(ctx, pod, a.SandboxID); err != nil {
+		return err
+	}
+	err := s.ensureCgroup(ctx, widest(pod, a))
+	if err != nil {
+		err = errors.Join(err, s.resizeSandbox(ctx, asBefore(pod, a), a.SandboxID))
+	}
+	return err
+}
+
 // regrow sets the cgroup of a pod whose containers get what was agreed on by a restart:
-// those that had something else were stopped, and their next runs did not start yet.
-func (s *Syncer) regrow(ctx context.Context, pod *corev1.Pod, r *record) []error {
-	if r.given == nil || !r.given.grows {
+// those that had something else were stopped, and their next runs did not start yet, unless
+// this is another attempt.
+func (s *Syncer) regrow(ctx context.Context, pod *corev1.Pod, r *record, a *Actions) error {
+	g := r.given
+	if g == nil || !g.grows {
 		return nil
 	}
-	if err := s.ensureCgroup(ctx, pod); err != nil {
-		return []error{err}
+	err := s.resizeSandbox(ctx, pod, a.SandboxID)
+	if err == nil {
+		err = s.ensureCgroup(ctx, pod)
 	}
-	r.given.grows = false
+	if err != nil {
+		s.tellFailed(pod, g, err)
+		return err
+	}
+	g.grows = false
+	if g.failure != nil && g.changing == 0 {
+		s.tellCompleted(pod, g)
+	}
 	return nil
+}
+
+// tellFailed records that a resize is not carried out yet, and tells it.
+func (s *Syncer) tellFailed(pod *corev1.Pod, g *given, err error) {
+	g.failed(err)
+	s.warning(pod, "", "ResizeError", "Pod resize error: "+err.Error())
 }
 
 // resized takes down how a change has ended.
 func (s *Syncer) resized(pod *corev1.Pod, g *given, err error) []error {
 	if err != nil {
-		g.failed(err)
-		s.warning(pod, "", "ResizeError", "Pod resize error: "+err.Error())
+		s.tellFailed(pod, g, err)
 		return []error{err}
 	}
 	if g.Had != nil {
@@ -113,16 +144,20 @@ type resizer interface {
 	UpdatePodSandboxResources(ctx context.Context, req *runtimeapi.UpdatePodSandboxResourcesRequest) (*runtimeapi.UpdatePodSandboxResourcesResponse, error)
 }
 
-// resizeSandbox tells the runtime. It may not care, and many do not know the call.
-func (s *Syncer) resizeSandbox(ctx context.Context, pod *corev1.Pod, id string) {
+// resizeSandbox tells the runtime what the pod as a whole has. Many do not know the call,
+// which is no error; others refuse, as one may that runs the pod in a virtual machine. A
+// sandbox that is still to be made is told when it is.
+func (s *Syncer) resizeSandbox(ctx context.Context, pod *corev1.Pod, id string) error {
 	rt, ok := s.runtime.(resizer)
-	if !ok {
-		return
+	if !ok || id == "" {
+		return nil
 	}
 	overhead, resources := podspec.SandboxResources(pod, &s.cfg.Node)
-	if _, err := rt.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources}); err != nil {
-		s.log.Debug("sandbox not told of a resize", "pod", pod.Namespace+"/"+pod.Name, "err", err)
+	_, err := rt.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{PodSandboxId: id, Overhead: overhead, Resources: resources})
+	if err == nil || isUnimplemented(err) {
+		return nil
 	}
+	return fmt.Errorf("tell sandbox %s of pod %s/%s of a resize: %w", id, pod.Namespace, pod.Name, err)
 }
 
 // ensureCgroup makes or sets the cgroup of the pod, if that is the agent's work.
@@ -148,6 +183,19 @@ func widest(pod *corev1.Pod, a *Actions) *corev1.Pod {
 	if a.ResizePod != nil {
 		whole := wider(&a.ResizePod.From, &a.ResizePod.To)
 		out.Spec.Resources = &whole
+	}
+	return out
+}
+
+// asBefore returns the pod as if it, and each of its containers, had what it has still.
+func asBefore(pod *corev1.Pod, a *Actions) *corev1.Pod {
+	has := map[string]corev1.ResourceRequirements{}
+	for i := range a.Resize {
+		has[a.Resize[i].Name] = a.Resize[i].From
+	}
+	out := withResources(pod, has)
+	if a.ResizePod != nil {
+		out.Spec.Resources = a.ResizePod.From.DeepCopy()
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package podsync
 import (
 	"errors"
 	"regexp"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -43,12 +44,20 @@ var reserved = regexp.MustCompile(`name .+ is reserved for|name is reserved|alre
 
 // isReserved reports whether a sandbox or container could not be made because one
 // of its name exists: an earlier call whose answer was lost made it, or still does.
-// This is the one place that reads the text of a runtime's error.
+// Here and in isUnimplemented alone the text of a runtime's error is read.
 func isReserved(err error) bool {
 	if err == nil {
 		return false
 	}
 	return status.Code(err) == codes.AlreadyExists || reserved.MatchString(err.Error())
+}
+
+// isUnimplemented reports whether a runtime does not have a call. containerd 2 has
+// UpdatePodSandboxResources, but the code of its answer says nothing
+// (https://github.com/containerd/containerd/pull/13023).
+func isUnimplemented(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unimplemented || code == codes.Unknown && strings.Contains(err.Error(), "not implemented")
 }
 
 // startError is why a container could not be started.

@@ -73,7 +73,7 @@ func (s *Syncer) allocate(ctx context.Context, pod *corev1.Pod, r *record, seen 
 		return nil, 0, err
 	}
 	g := r.given
-	if before := g.changing; g.forget(seen) == 0 && before > 0 {
+	if before := g.changing; g.forget(seen) == 0 && before > 0 && g.failure == nil {
 		s.tellCompleted(pod, g)
 	}
 	whole := wholeOf(pod)

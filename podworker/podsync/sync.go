@@ -83,11 +83,15 @@ func (s *Syncer) rounds(ctx context.Context, pod *corev1.Pod, r *record, seen *p
 	for range maxRounds + len(pod.Spec.InitContainers) {
 		actions := s.plan(pod, r, seen)
 		r.restarting = actions.RestartAll || r.isRestarting() && !anyBut(pod, seen, Ephemeral)
+		var regrown error
+		if actions.Empty() {
+			regrown = s.regrow(ctx, pod, r, &actions)
+		}
 		if st := s.publish(pod, r, seen, &actions); podstatus.IsTerminal(st.Phase) {
 			return podworker.Outcome{Terminal: true}, nil
 		}
 		if actions.Empty() {
-			return outcome(&actions), s.keepUp(ctx, pod, r)
+			return outcome(&actions), joined([]error{regrown, s.keepUp(ctx, pod, r)})
 		}
 		if actions.repeats(&last) {
 			return podworker.Outcome{Again: repeatWait}, nil
