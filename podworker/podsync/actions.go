@@ -78,7 +78,7 @@ type Start struct {
 // Wait is a container that must not start yet.
 type Wait struct {
 	Name string
-	// Until is when it may start.
+	// Until is when it may start; zero: never.
 	Until time.Time
 	// Reason is what its status shows while it waits.
 	Reason podstatus.Waiting
@@ -136,6 +136,10 @@ func (a Actions) String() string {
 		b.WriteString(s.String())
 	}
 	for _, w := range a.Wait {
+		if w.Until.IsZero() {
+			fmt.Fprintf(&b, "let container %s be: %s\n", w.Name, w.Reason.Reason)
+			continue
+		}
 		fmt.Fprintf(&b, "let container %s wait until %s: %s\n", w.Name, w.Until.UTC().Format(time.RFC3339), w.Reason.Reason)
 	}
 	for _, d := range a.RemoveContainers {

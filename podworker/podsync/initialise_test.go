@@ -192,6 +192,10 @@ func TestPlanEphemeralContainers(t *testing.T) {
 		{name: "runs", edit: debug, seen: in(running("i", "i0"), running("d", "d0"))},
 		{name: "ended", edit: debug, seen: in(running("i", "i0"), exited("d", "d0", 1, time.Minute, 0))},
 		{name: "was created", edit: debug, seen: in(running("i", "i0"), instance("d", "d0", 0, podstatus.StateCreated)), want: "start ephemeral container d as created (d0)\n"},
+		{
+			name: "could not be started", edit: debug, seen: in(running("i", "i0"), instance("d", "d0", 0, podstatus.StateCreated)),
+			in: Inputs{FailedStarts: map[string]bool{"d0": true}}, want: "let container d be: RunContainerError\n",
+		},
 	}
 	for i := range tests {
 		t.Run(tests[i].name, tests[i].run)

@@ -175,13 +175,16 @@ func (p *planner) created(c *corev1.Container, run *podstatus.Instance) bool {
 	case !p.in.FailedStarts[run.ID]:
 		p.out.Start = append(p.out.Start, Start{Name: c.Name, Kind: kindOf(p.pod, c.Name), ID: run.ID, Attempt: attemptOf(run)})
 	case !over:
-		p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: patience, Reason: podstatus.Waiting{
-			Reason: reasonRunContainer, Message: "the container could not be started",
-		}})
+		p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Until: patience, Reason: notStarted()})
 	default:
 		return p.restart(c, run)
 	}
 	return true
+}
+
+// notStarted is what the status of a container shows whose start failed.
+func notStarted() podstatus.Waiting {
+	return podstatus.Waiting{Reason: reasonRunContainer, Message: "the container could not be started"}
 }
 
 // restart plans a new run of a container, run being the last one, if any, and

@@ -100,7 +100,7 @@ func probeOf(c *corev1.Container, kind podstatus.Probe) *corev1.Probe {
 }
 
 // ephemeral plans for the ephemeral containers: each is started once, whatever else
-// the pod is at, and never again.
+// the pod is at, and never again. One that could not be started keeps saying so.
 func (p *planner) ephemeral() {
 	for i := range p.pod.Spec.EphemeralContainers {
 		c := (*corev1.Container)(&p.pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
@@ -108,7 +108,10 @@ func (p *planner) ephemeral() {
 		switch {
 		case run == nil:
 			p.restart(c, nil)
-		case run.State == podstatus.StateCreated && run.SandboxID == p.out.SandboxID && !p.in.FailedStarts[run.ID]:
+		case run.State != podstatus.StateCreated:
+		case p.in.FailedStarts[run.ID]:
+			p.out.Wait = append(p.out.Wait, Wait{Name: c.Name, Reason: notStarted()})
+		case run.SandboxID == p.out.SandboxID:
 			p.created(c, run)
 		}
 	}

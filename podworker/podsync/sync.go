@@ -218,6 +218,9 @@ func (s *Syncer) tellBackoff(pod *corev1.Pod, r *record, seen *podstatus.Observe
 func outcome(a *Actions) podworker.Outcome {
 	var out podworker.Outcome
 	for _, w := range a.Wait {
+		if w.Until.IsZero() {
+			continue
+		}
 		if d := max(time.Until(w.Until), time.Millisecond); out.Again == 0 || d < out.Again {
 			out.Again = d
 		}
