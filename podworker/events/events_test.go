@@ -233,6 +233,25 @@ func TestEventsReachTheAPIServer(t *testing.T) {
 	})
 }
 
+// TestEventsMayHaveAnnotations: of an event that repeats those of the last time count.
+func TestEventsMayHaveAnnotations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &api{events: map[string]*corev1.Event{}}
+		r := start(t, events.Config{API: a.client})
+		for _, usage := range []string{"8Mi", "9Mi"} {
+			r.Annotated(map[string]string{"usage": usage}).Record(events.OfPod(newPod(), ""), corev1.EventTypeWarning, "Evicted", "low on memory")
+			synctest.Wait()
+			a.mu.Lock()
+			for _, e := range a.events {
+				if diff := cmp.Diff(map[string]string{"usage": usage}, e.Annotations); diff != "" || len(a.events) != 1 {
+					t.Errorf("annotations of one of %d events (-want +got):\n%s", len(a.events), diff)
+				}
+			}
+			a.mu.Unlock()
+		}
+	})
+}
+
 // TestEventsOfLongNames: the name of a pod may be as long as that of an event, which has it
 // as its beginning.
 func TestEventsOfLongNames(t *testing.T) {

@@ -107,9 +107,30 @@ func fieldPath(spec *corev1.PodSpec, container string) string {
 // Record tells an event of an object. kind is corev1.EventTypeNormal or
 // corev1.EventTypeWarning.
 func (r *Recorder) Record(object corev1.ObjectReference, kind, reason, message string) {
+	r.Annotated(nil).Record(object, kind, reason, message)
+}
+
+// Annotated returns what tells events with these annotations, as a kubelet tells by them
+// what an eviction was for. Of an event that repeats the newest count. They are not to be
+// changed afterwards.
+func (r *Recorder) Annotated(annotations map[string]string) Annotated {
+	return Annotated{recorder: r, annotations: annotations}
+}
+
+// Annotated tells events with annotations. Get one from [Recorder.Annotated].
+type Annotated struct {
+	recorder    *Recorder
+	annotations map[string]string
+}
+
+// Record tells an event of an object, see [Recorder.Record].
+func (a Annotated) Record(object corev1.ObjectReference, kind, reason, message string) {
+	r := a.recorder
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, verdict := r.correlator.Correlate(r.newLocked(object, kind, reason, message), r.last)
+	fresh := r.newLocked(object, kind, reason, message)
+	fresh.Annotations = a.annotations
+	e, verdict := r.correlator.Correlate(fresh, r.last)
 	if verdict == Drop {
 		return
 	}
@@ -238,9 +259,11 @@ func wrap(what string, err error) error {
 
 // change is the patch that counts an event.
 func change(e *corev1.Event) []byte {
-	data, _ := json.Marshal(map[string]any{ // such a map can be encoded
-		"count": e.Count, "lastTimestamp": e.LastTimestamp, "message": e.Message,
-	})
+	news := map[string]any{"count": e.Count, "lastTimestamp": e.LastTimestamp, "message": e.Message}
+	if len(e.Annotations) > 0 {
+		news["metadata"] = map[string]any{"annotations": e.Annotations}
+	}
+	data, _ := json.Marshal(news) // such a map can be encoded
 	return data
 }
 

@@ -19,11 +19,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/nodekit-go/nodekit/allocatable/eviction"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 )
 
 // apiServer is the part of an API server that a node without volumes needs: pods and
-// their statuses. There are no Services, and events are forgotten.
+// their statuses. There are no Services, and of events one is remembered.
 type apiServer struct {
 	mu sync.Mutex // guards the fields below
 	// down says that nothing answers, node is the UID of the Node; empty: there is none.
@@ -31,6 +32,8 @@ type apiServer struct {
 	node    types.UID
 	version int
 	pods    map[types.UID]*corev1.Pod
+	// evicted are the annotations of the last event of an eviction.
+	evicted map[string]string
 	// changes are all changes, and changed is closed at the next one, or when the server
 	// goes down.
 	changes []watch.Event
@@ -126,6 +129,13 @@ func (s *apiServer) phase(uid types.UID) corev1.PodPhase {
 	return ""
 }
 
+// lastEvicted returns the annotations of the last event Evicted.
+func (s *apiServer) lastEvicted() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.evicted
+}
+
 var errRefused = errors.New("dial tcp 10.0.0.1:6443: connect: connection refused")
 
 // upLocked is the error of a server that is down.
@@ -151,11 +161,19 @@ type coreClient struct {
 
 func (c coreClient) Pods(string) corev1client.PodInterface         { return podClient{s: c.s} }
 func (c coreClient) Services(string) corev1client.ServiceInterface { return serviceClient{s: c.s} }
-func (c coreClient) Events(string) corev1client.EventInterface     { return eventClient{} }
+func (c coreClient) Events(string) corev1client.EventInterface     { return eventClient{s: c.s} }
 
-type eventClient struct{ corev1client.EventInterface }
+type eventClient struct {
+	corev1client.EventInterface
+	s *apiServer
+}
 
-func (eventClient) Create(_ context.Context, e *corev1.Event, _ metav1.CreateOptions) (*corev1.Event, error) {
+func (c eventClient) Create(_ context.Context, e *corev1.Event, _ metav1.CreateOptions) (*corev1.Event, error) {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if e.Reason == eviction.Reason && len(e.Annotations) > 0 {
+		c.s.evicted = e.Annotations
+	}
 	return e, nil
 }
 

@@ -209,7 +209,7 @@ func (p *pressure) Evict(_ context.Context, e eviction.Eviction) error {
 			Message: e.Message, ObservedGeneration: e.Pod.Generation, LastTransitionTime: metav1.Now(),
 		}}
 	}
-	p.agent.events.Record(events.OfPod(e.Pod, ""), corev1.EventTypeWarning, eviction.Reason, e.Message)
+	p.agent.events.Annotated(e.Annotations).Record(events.OfPod(e.Pod, ""), corev1.EventTypeWarning, eviction.Reason, e.Message)
 	p.agent.metrics.tally.evictions.WithLabelValues(e.Cause).Inc()
 	p.agent.pool.Terminate(e.Pod.UID, t)
 	return nil
