@@ -49,6 +49,8 @@ type agent struct {
 	told   told
 	// putBack are pods that have to start anew.
 	putBack putBack
+	// uncleared are evicted pods that have ended.
+	uncleared uncleared
 }
 
 // helpers do for an agent what only some nodes need.

@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodekit-go/nodekit/allocatable/eviction"
 	"github.com/nodekit-go/nodekit/examples/kubelet/node"
+	"github.com/nodekit-go/nodekit/lease/nodestatus/shutdown"
 )
 
 // gauge has 1 GiB of 4 left, but for some looks at it, at which little is.
@@ -80,6 +82,12 @@ func TestPodsAreEvictedWhenMemoryRunsShort(t *testing.T) {
 				t.Errorf("no event %v", event)
 			}
 		}
+		annotations := map[string]string{
+			eviction.AnnotationStarvedResource: "memory", eviction.AnnotationOffendingContainers: "app", eviction.AnnotationOffendingContainersUsage: "8Mi",
+		}
+		if diff := cmp.Diff(annotations, s.lastEvicted()); diff != "" {
+			t.Errorf("annotations of the event Evicted (-want +got):\n%s", diff)
+		}
 		pass(6 * time.Minute)
 		want["late"] = "Failed Evicted" // Whoever wants it makes another, which starts.
 		last := apiPod("last")
@@ -88,6 +96,53 @@ func TestPodsAreEvictedWhenMemoryRunsShort(t *testing.T) {
 		want["last"] = "Running"
 		if diff := cmp.Diff(want, k.phases()); diff != "" {
 			t.Errorf("phases five minutes later (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestPodsAreEvictedWhileTheAPIServerIsAway: one after the other as soon as each is gone,
+// also though nobody can be told; a machine that goes down waits for none of them. What they
+// leave goes when the API server knows.
+func TestPodsAreEvictedWhileTheAPIServerIsAway(t *testing.T) {
+	onMachine(t, func(m *machine) {
+		t := m.t
+		s, g, power := newAPIServer(), &gauge{}, shutdown.NewTrigger()
+		s.bind(apiPod("a"), apiPod("b"), apiPod("c"), apiPod("d"))
+		m.start(t, s.inCluster, func(c *node.Config) {
+			c.Gauge, c.Power = g, power
+			c.Kubelet.ShutdownGracePeriod = metav1.Duration{Duration: 120 * time.Second}
+		})
+		pass(20 * time.Second)
+		s.setDown(true)
+		g.runShort(1000)
+		pass(25 * time.Second)
+		m.wantRunning()
+		if m.log.has("level=WARN", "pod could not be synced") || m.log.has("evicted pods are not gone yet") {
+			t.Error("the log complains of pods that are gone")
+		}
+		pass(2 * time.Minute)
+		if len(m.left(t)) == 0 {
+			t.Error("nothing is left of the pods although nobody knows how they ended")
+		}
+		g.runShort(0)
+		s.setDown(false)
+		pass(2 * time.Minute)
+		if left := m.left(t); len(left) != 0 || s.phase("uid-a") != corev1.PodFailed {
+			t.Errorf("left over: %q, pod a is %s at the API server", left, s.phase("uid-a"))
+		}
+		pass(6 * time.Minute) // until the pressure is over
+		s.bind(apiPod("e"))
+		pass(20 * time.Second)
+		m.wantRunning("e")
+		s.setDown(true)
+		g.runShort(1)
+		pass(15 * time.Second)
+		m.wantRunning()
+		began := time.Now()
+		power.Pull()
+		<-power.Released()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the machine was held up for %s by a pod that has ended", took)
 		}
 	})
 }

@@ -56,6 +56,7 @@ func (a *agent) relist(ctx context.Context) error {
 		case <-tick.C:
 		}
 		a.look(ctx)
+		a.clearLate(ctx)
 		if round%statusEvery == 1 {
 			a.askStatus(ctx)
 			a.complain(time.Now())

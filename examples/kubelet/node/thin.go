@@ -2,12 +2,18 @@ package node
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker"
+	"github.com/nodekit-go/nodekit/podworker/podsync"
 )
 
 // thin removes dead containers if the node keeps too many of them. Pods that keep too much
@@ -28,13 +34,73 @@ func (a *agent) thin(ctx context.Context) {
 	}
 }
 
-// clearEvicted removes what is left of a pod that was evicted once the API server knows:
-// it had to go for the sake of the disk. It fails until then, to be called again.
+// uncleared are evicted pods that have ended, and of which something is kept until the API
+// server knows.
+type uncleared struct {
+	mu   sync.Mutex // guards uids
+	uids map[types.UID]bool
+}
+
+func (u *uncleared) add(uid types.UID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.uids == nil {
+		u.uids = map[types.UID]bool{}
+	}
+	u.uids[uid] = true
+}
+
+func (u *uncleared) drop(uid types.UID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.uids, uid)
+}
+
+func (u *uncleared) list() []types.UID {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Collect(maps.Keys(u.uids))
+}
+
+// clearEvicted removes what is left of a pod that was evicted: it had to go for the sake of
+// the disk. Until the API server knows how it ended its dead containers stay. Nobody waits
+// for that, neither the next eviction nor a machine that goes down.
 func (a *agent) clearEvicted(ctx context.Context, pod *corev1.Pod) error {
 	if s, _ := a.pool.State(pod.UID); !s.Termination.Evicted || ofManifest(pod) {
 		return nil
 	}
-	return a.syncer.Forget(ctx, pod.UID)
+	err := a.syncer.Forget(ctx, pod.UID)
+	if errors.Is(err, podsync.ErrNotAcknowledged) {
+		a.uncleared.add(pod.UID)
+		return nil
+	}
+	return err
+}
+
+// clearLate removes what is left of evicted pods of which the API server knows by now. Of
+// those that it does not name any more all is removed by their workers.
+func (a *agent) clearLate(ctx context.Context) {
+	for _, uid := range a.uncleared.list() {
+		s, known := a.pool.State(uid)
+		switch {
+		case !known || s.Deleted || s.Restart:
+			a.uncleared.drop(uid)
+			continue
+		case !s.Done() || !a.cluster.acknowledged(uid) || a.leftovers.resting(uid, time.Now()):
+			continue
+		}
+		if err := a.syncer.Forget(ctx, uid); err != nil {
+			pod := &corev1.Pod{}
+			pod.UID = uid
+			if there, ok := a.catalog.pod(uid); ok {
+				pod = there
+			}
+			a.leftovers.note(pod, err)
+			continue
+		}
+		a.leftovers.drop(uid)
+		a.uncleared.drop(uid)
+	}
 }
 
 // over reports whether a pod has ended for good, and who made it knows: an API server. That
