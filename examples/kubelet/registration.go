@@ -13,9 +13,10 @@ import (
 // registration are the flags about the API server and the Node there that have no field in
 // a KubeletConfiguration.
 type registration struct {
-	kubeconfig     string
-	nodeIP, labels string
-	cloudProvider  string
+	kubeconfig    string
+	nodeIP        string
+	labels        growing
+	cloudProvider string
 	certificates
 	// look says that nothing is to be written, as by a preview.
 	look bool
@@ -30,13 +31,13 @@ func (r *registration) add(f *pflag.FlagSet) {
 // addNode defines the flags about the Node.
 func (r *registration) addNode(f *pflag.FlagSet) {
 	f.StringVar(&r.nodeIP, "node-ip", "", "`address` of the node, or two of different families with a comma; default: as the machine's routes say")
-	f.StringVar(&r.labels, "node-labels", "", "`key=value,...` labels that a new Node gets")
+	f.Var(&r.labels, "node-labels", "`key=value,...` labels that a new Node gets; given again, the flag adds to them")
 	f.StringVar(&r.cloudProvider, "cloud-provider", "", "`external` if a cloud controller initializes the Node, empty if none does")
 }
 
 // identity is what the flags say of the Node.
 func (r *registration) identity() (labels map[string]string, rules nodestatus.AddressRules, err error) {
-	labels, labelErr := nodestatus.ParseLabels(r.labels)
+	labels, labelErr := nodestatus.ParseLabels(string(r.labels))
 	ips, ipErr := nodestatus.ParseNodeIPs(r.nodeIP)
 	var cloudErr error
 	if r.cloudProvider != "" && r.cloudProvider != "external" {
@@ -54,7 +55,7 @@ func (r *registration) apply(cfg node.Config) (node.Config, error) {
 	}
 	cfg.API.CertDir = r.dir(cfg.Root)
 	if r.kubeconfig == "" && r.bootstrap == "" {
-		cfg.Labels = labels // of a node of its own
+		cfg.Labels, cfg.IPs = labels, rules.NodeIPs // of a node of its own
 		return cfg, nil
 	}
 	to, err := r.reach(cfg)
@@ -70,6 +71,24 @@ func (r *registration) apply(cfg node.Config) (node.Config, error) {
 	cfg.Collectors, cfg.Beside = to.collectors, to.beside()
 	return cfg, nil
 }
+
+// growing is a list with commas that each flag adds to. It implements pflag.Value.
+type growing string
+
+// Set adds to the list.
+func (g *growing) Set(s string) error {
+	if *g != "" {
+		s = string(*g) + "," + s
+	}
+	*g = growing(s)
+	return nil
+}
+
+// String returns the list.
+func (g *growing) String() string { return string(*g) }
+
+// Type names the value in the help.
+func (g *growing) Type() string { return "string" }
 
 func flagError(flag string, err error) error {
 	if err == nil {

@@ -57,20 +57,16 @@ func checkValue(value string) error {
 	return nil
 }
 
-// ParseLabels reads labels as the flag --node-labels has them: "a=b,c=". The error
-// names each that is wrong.
+// ParseLabels reads labels as the flag --node-labels has them: "a=b,c=". A key alone has
+// the empty value, and the last value of a key counts, as for the kubelet. The error names
+// each that is wrong.
 func ParseLabels(s string) (map[string]string, error) {
 	labels := map[string]string{}
-	var errs []error
 	for part := range fields(s) {
-		key, value, ok := strings.Cut(part, "=")
-		if !ok {
-			errs = append(errs, fmt.Errorf("label %q has no =, want key=value", part))
-			continue
-		}
-		labels[key] = value
+		key, value, _ := strings.Cut(part, "=")
+		labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
 	}
-	if err := errors.Join(append(errs, CheckLabels(labels))...); err != nil {
+	if err := CheckLabels(labels); err != nil {
 		return nil, err
 	}
 	return labels, nil

@@ -123,7 +123,9 @@ func TestLabels(t *testing.T) {
 		{"example.com/x=y,node.kubernetes.io/x=1,x.kubelet.kubernetes.io/y=2,topology.kubernetes.io/zone=z", map[string]string{
 			"example.com/x": "y", "node.kubernetes.io/x": "1", "x.kubelet.kubernetes.io/y": "2", "topology.kubernetes.io/zone": "z",
 		}, ""},
-		{"a", nil, `label "a" has no =`},
+		{"a", map[string]string{"a": ""}, ""},
+		{"a=b,a = c ,d", map[string]string{"a": "c", "d": ""}, ""},
+		{"=b", nil, `key ""`},
 		{"a=b c", nil, `label a=b c: value "b c"`},
 		{"-=1", nil, `key "-"`},
 		{"node-role.kubernetes.io/worker=", nil, "label node-role.kubernetes.io/worker=: kubelets may not set it"},

@@ -95,15 +95,21 @@ func (f *hostFacts) lookLocked() error {
 }
 
 // ips returns the addresses of the node that its pods are told: those of the Node, or what
-// it is about to have, and without a control plane those of the machine.
+// it is about to have, and without a control plane those of the configuration or the machine.
 func (n *Node) ips() []string {
 	if ips := n.beat.ips(); len(ips) > 0 {
 		return ips
+	}
+	if given := specified(n.cfg.IPs); len(given) > 0 {
+		return given
 	}
 	if n.cfg.Host != nil {
 		return n.cfg.Host.IPs
 	}
 	ips := hostIPs()
+	if len(n.cfg.IPs) > 0 {
+		return ofFamily(n.cfg.IPs[0].Is6(), ips)
+	}
 	if n.beat != nil && len(ips) > 1 {
 		ips = ips[:1] // the Node has one address of its own accord, and pods have the Node's
 	}
@@ -117,13 +123,7 @@ func (h *heartbeat) ips() []string {
 	if h == nil {
 		return nil
 	}
-	var given []string
-	for _, ip := range h.cfg.Addresses.NodeIPs {
-		if !ip.IsUnspecified() {
-			given = append(given, ip.String())
-		}
-	}
-	if len(given) > 0 {
+	if given := specified(h.cfg.Addresses.NodeIPs); len(given) > 0 {
 		return given
 	}
 	if n := h.object(); n != nil {
@@ -135,6 +135,27 @@ func (h *heartbeat) ips() []string {
 		return addressesOf(*found)
 	}
 	return nil
+}
+
+// specified returns those that are addresses, and not a family whose address is to be found.
+func specified(ips []netip.Addr) []string {
+	var out []string
+	for _, ip := range ips {
+		if !ip.IsUnspecified() {
+			out = append(out, ip.String())
+		}
+	}
+	return out
+}
+
+// ofFamily returns the first address of a family, or of the other one on a machine without.
+func ofFamily(ipv6 bool, ips []string) []string {
+	for _, s := range ips {
+		if ip, err := netip.ParseAddr(s); err == nil && ip.Is6() == ipv6 {
+			return []string{s}
+		}
+	}
+	return ips
 }
 
 // addressesOf returns the address of a Node and, if it has one, that of the other family.

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
@@ -60,6 +62,39 @@ func TestMachineThatChanges(t *testing.T) {
 			t.Errorf("the log tells %d times that a file is gone, want once:\n%s", got, &log)
 		}
 	})
+}
+
+// TestGivenAddressesWithoutACluster: the addresses that were given go before those of the
+// machine on a node of its own, too.
+func TestGivenAddressesWithoutACluster(t *testing.T) {
+	host := &podspec.Node{IPs: []string{"192.0.2.9"}}
+	given := []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")}
+	for _, tt := range []struct {
+		name string
+		ips  []netip.Addr
+		want []string
+	}{
+		{name: "none", want: host.IPs},
+		{name: "one of each family", ips: given, want: []string{"10.0.0.7", "fd00::7"}},
+		{name: "a family", ips: []netip.Addr{netip.IPv4Unspecified()}, want: host.IPs},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := &Node{cfg: Config{IPs: tt.ips, Host: host}}
+			if diff := cmp.Diff(tt.want, n.ips()); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if got := ofFamily(true, []string{"192.0.2.9", "fd00::9"}); !cmp.Equal(got, []string{"fd00::9"}) {
+		t.Errorf("the address of IPv6 is %v", got)
+	}
+	if got := ofFamily(true, host.IPs); !cmp.Equal(got, host.IPs) {
+		t.Errorf("without IPv6 the address is %v", got)
+	}
+	cfg := Config{Kubelet: &kubeletconfig.KubeletConfiguration{}, Name: "a", IPs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "loopback") {
+		t.Errorf("a loopback address: error %v", err)
+	}
 }
 
 func TestAddressesOfANode(t *testing.T) {

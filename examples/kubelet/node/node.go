@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/nodekit-go/nodekit/allocatable/capacity"
 	"github.com/nodekit-go/nodekit/allocatable/cgroups"
 	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/lease/nodestatus"
 	"github.com/nodekit-go/nodekit/lease/nodestatus/shutdown"
 	"github.com/nodekit-go/nodekit/podworker/admission"
 	"github.com/nodekit-go/nodekit/podworker/events"
@@ -106,6 +108,9 @@ type Config struct {
 	// Labels are those of a node without a Heartbeat beside the default ones. Pods may ask
 	// for them.
 	Labels map[string]string
+	// IPs are the addresses of a node without a Heartbeat, which its pods are told; see
+	// nodestatus.ParseNodeIPs. Empty: those from which the machine talks to the world.
+	IPs []netip.Addr
 	// Log gets what happens, also the events of pods; nil discards.
 	Log *slog.Logger
 	// Collectors are exported with the node's own metrics; their names must be new.
@@ -166,6 +171,9 @@ func (c Config) validate() (Config, error) {
 	}
 	if err := c.Heartbeat.validate(); err != nil {
 		return c, err
+	}
+	if err := (nodestatus.AddressRules{NodeIPs: c.IPs}).Validate(); err != nil {
+		return c, fmt.Errorf("node: Config.IPs: %w", err)
 	}
 	c.Kubelet = c.Kubelet.DeepCopy()
 	config.SetDefaults(c.Kubelet)
