@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,6 +67,9 @@ func (p *Provider) lookAttached(ctx context.Context, id volumeID) (metadata map[
 	return a.Status.AttachmentMetadata, nil, nil
 }
 
+// errNoPlace says that the attacher has found no place for a volume at the node.
+var errNoPlace = errors.New("no place is left")
+
 // attachedBy reads a VolumeAttachment.
 func attachedBy(a *storagev1.VolumeAttachment) (waitFor, err error) {
 	switch {
@@ -74,7 +78,11 @@ func attachedBy(a *storagev1.VolumeAttachment) (waitFor, err error) {
 	case a.Status.Attached:
 		return nil, nil
 	case a.Status.AttachError != nil:
-		return nil, fmt.Errorf("VolumeAttachment %s: attach: %w", a.Name, errors.New(a.Status.AttachError.Message))
+		why := errors.New(a.Status.AttachError.Message)
+		if code := a.Status.AttachError.ErrorCode; code != nil && *code == int32(codes.ResourceExhausted) {
+			why = fmt.Errorf("%w: %w", errNoPlace, why)
+		}
+		return nil, fmt.Errorf("VolumeAttachment %s: attach: %w", a.Name, why)
 	}
 	return fmt.Errorf("VolumeAttachment %s says that it is not attached yet", a.Name), nil
 }

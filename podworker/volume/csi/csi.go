@@ -81,6 +81,7 @@ type Provider struct {
 	// locals are the local volumes that somebody works on, by the names of their objects.
 	locals turns
 	nodes  *publisher
+	limits limits
 	// wake tells Run that a volume may be unused.
 	wake chan struct{}
 	// unread are volumes of pods whose records could not be read, since New, and unreadPods
@@ -141,6 +142,7 @@ func newWith(cfg Config, h host) (*Provider, error) {
 		volumes: newVolumes(),
 		locals:  turns{busy: map[string]chan struct{}{}},
 		nodes:   newPublisher(&cfg, log),
+		limits:  newLimits(),
 		wake:    make(chan struct{}, 1),
 	}
 	if err := p.restore(); err != nil {
@@ -173,6 +175,7 @@ func (p *Provider) Register(ctx context.Context, name, endpoint string, versions
 	}
 	p.drivers.set(name, d)
 	p.nodes.set(name, &d.node)
+	p.limits.soon()
 	p.sweepSoon()
 	return nil
 }
@@ -205,11 +208,12 @@ func (p *Provider) Registered() { p.nodes.soon() }
 // with volumes of drivers are scheduled by it, so that the node is not ready before.
 func (p *Provider) Ready() error { return p.nodes.ready() }
 
-// Run keeps the CSINode object, and has volumes unstaged that no pod uses any more, until
-// ctx ends.
+// Run keeps the CSINode object, asks drivers that want it how many volumes they have room
+// for, and has volumes unstaged that no pod uses any more, until ctx ends.
 func (p *Provider) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { p.nodes.run(ctx) })
+	all.Go(func() { p.followLimits(ctx) })
 	all.Go(func() { p.sweep(ctx) })
 	all.Wait()
 	return nil

@@ -67,6 +67,22 @@ func (p *publisher) set(driver string, info *nodeInfo) {
 	p.soon()
 }
 
+// recount notes how many volumes of a driver can be attached to the node. What else the
+// driver says about the node is fixed: a CSINode does not take a change of it.
+func (p *publisher) recount(driver string, count int64) {
+	p.mu.Lock()
+	now := p.drivers[driver]
+	if now == nil || now.max == count {
+		p.mu.Unlock()
+		return
+	}
+	to := *now
+	to.max = count
+	p.drivers[driver] = &to
+	p.mu.Unlock()
+	p.soon()
+}
+
 // soon has run look at the objects.
 func (p *publisher) soon() {
 	select {

@@ -24,6 +24,8 @@ type rules struct {
 	tokens     []storagev1.TokenRequest
 	inSecrets  bool // tokens are handed over among the secrets
 	republish  bool // the driver is told to publish again and again
+	// recount is how often the driver is asked what it has room for, 0: never.
+	recount time.Duration
 }
 
 // rulesOf reads a CSIDriver object; nil has the defaults of the API
@@ -42,6 +44,9 @@ func rulesOf(d *storagev1.CSIDriver) rules {
 		tokens:     s.TokenRequests,
 		inSecrets:  s.ServiceAccountTokenInSecrets != nil && *s.ServiceAccountTokenInSecrets,
 		republish:  s.RequiresRepublish != nil && *s.RequiresRepublish,
+	}
+	if s.NodeAllocatableUpdatePeriodSeconds != nil {
+		r.recount = time.Duration(*s.NodeAllocatableUpdatePeriodSeconds) * time.Second
 	}
 	if s.FSGroupPolicy != nil {
 		r.group = cmp.Or(*s.FSGroupPolicy, r.group)

@@ -76,7 +76,7 @@ func (p *Provider) drive(ctx context.Context, w *wanted) (volume.Mounted, error)
 	o := operation{p: p, w: w, d: d, r: r, s: s}
 	if attach {
 		if o.attached, err = p.waitAttached(ctx, w.id); err != nil {
-			return volume.Mounted{}, err
+			return volume.Mounted{}, p.notAttached(w.id, r, err)
 		}
 	}
 	unlock, err := s.lock(ctx)

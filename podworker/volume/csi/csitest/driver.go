@@ -181,6 +181,13 @@ func (d *Driver) SetUsage(handle string, usage []*csiapi.VolumeUsage) {
 	d.node.usages[handle] = slices.Clone(usage)
 }
 
+// SetMaxVolumes says how many volumes can be attached to the node from now on.
+func (d *Driver) SetMaxVolumes(n int64) {
+	d.node.mu.Lock()
+	defer d.node.mu.Unlock()
+	d.node.max = n
+}
+
 // Inject has the next calls of a method do something else, as often as times says; less
 // than one: always, until the next Inject for the method. A nil fault ends it.
 func (d *Driver) Inject(op string, f Fault, times int) {

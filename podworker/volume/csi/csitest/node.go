@@ -33,12 +33,13 @@ type node struct {
 	busy       map[string]string // the method that runs, by handle
 	published  map[string]string // the handle, by target
 	usages     map[string][]*csiapi.VolumeUsage
+	max        int64 // volumes that can be attached
 	registered bool
 	refused    string
 }
 
 func newNode(cfg Config) *node {
-	return &node{cfg: cfg, mounts: cfg.Mounter, faults: map[string]*injected{}, busy: map[string]string{}, published: map[string]string{}, usages: map[string][]*csiapi.VolumeUsage{}}
+	return &node{cfg: cfg, max: cfg.MaxVolumes, mounts: cfg.Mounter, faults: map[string]*injected{}, busy: map[string]string{}, published: map[string]string{}, usages: map[string][]*csiapi.VolumeUsage{}}
 }
 
 func (n *node) volume(handle string) string {
@@ -105,7 +106,10 @@ func (n *node) wrong(format string, args ...any) error {
 
 // NodeGetInfo says what the driver calls the node.
 func (n *node) NodeGetInfo(ctx context.Context, _ *csiapi.NodeGetInfoRequest) (*csiapi.NodeGetInfoResponse, error) {
-	info := &csiapi.NodeGetInfoResponse{NodeId: n.cfg.NodeID, MaxVolumesPerNode: n.cfg.MaxVolumes}
+	n.mu.Lock()
+	most := n.max
+	n.mu.Unlock()
+	info := &csiapi.NodeGetInfoResponse{NodeId: n.cfg.NodeID, MaxVolumesPerNode: most}
 	if len(n.cfg.Topology) > 0 {
 		info.AccessibleTopology = &csiapi.Topology{Segments: n.cfg.Topology}
 	}
