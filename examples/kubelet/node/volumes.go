@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
 	"github.com/nodekit-go/nodekit/podworker/volume"
+	"github.com/nodekit-go/nodekit/podworker/volume/csi"
 	"github.com/nodekit-go/nodekit/podworker/volume/tokens"
 )
 
@@ -22,12 +24,14 @@ type volumes struct {
 	tokens  *tokens.Cache
 	bundles *bundles
 	storage *storage
+	// noPlace is told of a pod that finds no place for one of its volumes at this node.
+	noPlace func(pod *corev1.Pod, why error)
 }
 
 var _ podsync.Volumes = (*volumes)(nil)
 
 func newVolumes(n *Node, a *agent) (*volumes, error) {
-	v := &volumes{}
+	v := &volumes{noPlace: a.noPlace}
 	var err error
 	if v.objects, err = newObjects(n, func(o volume.Object, pods []types.UID) {
 		v.manager.Changed(o)
@@ -106,6 +110,9 @@ func (v *volumes) run(ctx context.Context) error {
 func (v *volumes) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]podspec.Volume, error) {
 	v.objects.use(ctx, pod)
 	list, err := v.manager.SetUp(ctx, pod)
+	if errors.Is(err, csi.ErrAttachLimit) {
+		v.noPlace(pod, err)
+	}
 	if err != nil {
 		return nil, err
 	}
