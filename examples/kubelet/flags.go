@@ -20,6 +20,8 @@ type options struct {
 	dryRun            string
 	plugins           node.CredentialPlugins
 	idle              []idle
+	// flags are all of them, as they were given.
+	flags flagValues
 	asked
 	logging
 	registration
@@ -93,7 +95,7 @@ func parse(args []string, usage io.Writer) (*options, error) {
 		return nil, err
 	}
 	f := c.Flags()
-	o.idle = idleSet(f)
+	o.idle, o.flags = idleSet(f), valuesOf(f)
 	o.levelSet = f.Changed("log-level") || f.Changed("v")
 	switch {
 	case len(rest) > 0:

@@ -11,6 +11,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/examples/kubelet/node"
 )
 
 // gateList has the feature gates that a kubelet of this release knows, with their
@@ -35,6 +36,11 @@ func knownGates() map[string]gate {
 // userNamespaceGate lets a kubelet run where it may not change the machine.
 const userNamespaceGate = "KubeletInUserNamespace"
 
+// switchable are the gates that this program switches.
+func switchable() []string {
+	return []string{userNamespaceGate, node.GateFlagz, node.GateStatusz}
+}
+
 // checkGates says which gates of the configuration are wrong, as for a kubelet, and which
 // ask for what this program does not switch: it does what the gates do by default.
 func checkGates(k *kubeletconfig.KubeletConfiguration) []config.Problem {
@@ -47,7 +53,7 @@ func checkGates(k *kubeletconfig.KubeletConfiguration) []config.Problem {
 		switch {
 		case !ok:
 			p.Message = "no feature gate has this name"
-		case g.on == on || name == userNamespaceGate:
+		case g.on == on || slices.Contains(switchable(), name):
 			continue
 		case g.locked:
 			p.Message = fmt.Sprintf("cannot be %t, the feature is locked", on)

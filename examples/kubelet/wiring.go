@@ -32,7 +32,7 @@ func (o *options) node(cfg *kubeletconfig.KubeletConfiguration, log *slog.Logger
 		PodStore:          store,
 		Limits:            o.limits(),
 		Probes:            node.Probes{Reach: reach},
-		API:               node.API{SetVerbosity: o.setVerbosity},
+		API:               node.API{SetVerbosity: o.setVerbosity, Flags: o.flags.all},
 		Log:               log,
 	})
 }

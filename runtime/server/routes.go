@@ -55,6 +55,7 @@ func (s *Server) routes() *routeMux {
 	if s.cfg.Pages.Configuration != nil {
 		mux.HandleFunc("GET /configz", s.serveConfigz)
 	}
+	s.addZpages(mux)
 	return mux
 }
 

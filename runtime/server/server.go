@@ -52,6 +52,11 @@ type Pages struct {
 	// Configuration returns what /configz shows as kubeletconfig: an object with its kind
 	// and version.
 	Configuration func() any
+	// Flags returns what /flagz shows: the flags of the command line and their values, without
+	// those that are secret.
+	Flags func() map[string]string
+	// Status is what /statusz shows.
+	Status *Status
 }
 
 // Open is a Config.Protect that lets everybody do everything.

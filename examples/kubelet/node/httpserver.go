@@ -31,6 +31,9 @@ type API struct {
 	// SetVerbosity is given how much is to be logged, as put at /debug/flags/v; nil: that is
 	// switched off.
 	SetVerbosity func(level string) error
+	// Flags returns the flags of the command line and their values, which /flagz shows; nil:
+	// it is not there.
+	Flags func() map[string]string
 }
 
 // apiHooks are what other parts of the node bring to its API before it is served.
@@ -52,7 +55,7 @@ func (n *Node) newAPI(g *gate) (*server.Server, error) {
 		Pods:       apiPods{n},
 		Containers: server.Containers{Logs: late, Streams: late, Commands: late, Checkpoints: late, Running: late},
 		Health:     n.checks(),
-		Pages:      server.Pages{Stats: n.api.stats, Metrics: metrics, Configuration: func() any { return shown(k) }},
+		Pages:      n.pages(metrics),
 		Debug:      n.debugging(),
 		Limits:     server.Limits{StreamIdle: k.StreamingConnectionIdleTimeout.Duration},
 		Requests:   n.api.requests,
