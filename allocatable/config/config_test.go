@@ -64,12 +64,12 @@ func TestLoadReportsWhatIsInVain(t *testing.T) {
 			want: []string{"warning line 3: failSwapOn: is not honoured: cgroups, reservations and quotas stay as the runtime makes them"},
 		},
 		{
-			name: "values", text: head + "healthzPort: 70000\nhealthzBindAddress: localhost\nstaticPodPath: manifests\ncontainerRuntimeEndpoint: /run/c.sock\nfileCheckFrequency: -1s\n",
+			name: "values", text: head + "healthzPort: 70000\nhealthzBindAddress: localhost\nstaticPodPath: manifests\ncontainerRuntimeEndpoint: run/c.sock\nfileCheckFrequency: -1s\n",
 			want: []string{
 				"error line 3: healthzPort: is 70000, must be between 0 and 65535",
 				`error line 4: healthzBindAddress: is "localhost", must be an IP address`,
 				`error line 5: staticPodPath: is "manifests", must be an absolute path`,
-				`error line 6: containerRuntimeEndpoint: is "/run/c.sock", must be a socket like unix:///run/containerd/containerd.sock`,
+				`error line 6: containerRuntimeEndpoint: is "run/c.sock", must be a socket like unix:///run/containerd/containerd.sock`,
 				"error line 7: fileCheckFrequency: is -1s, must be positive",
 			},
 		},

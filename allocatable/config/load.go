@@ -134,6 +134,7 @@ func load(files []file, honoured []string) (*kubeletv1beta1.KubeletConfiguration
 	for _, p := range validate(cfg) {
 		problems = append(problems, place(p, files))
 	}
+	cfg.ContainerRuntimeEndpoint, cfg.ImageServiceEndpoint = withScheme(cfg.ContainerRuntimeEndpoint), withScheme(cfg.ImageServiceEndpoint)
 	order := func(p Problem) int {
 		return slices.IndexFunc(files, func(f file) bool { return f.path == p.File })
 	}

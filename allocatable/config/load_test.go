@@ -140,6 +140,29 @@ func TestDefaultsAreNobodysSettings(t *testing.T) {
 	}
 }
 
+// TestEndpointWithoutAScheme: the path of a socket will do, with a warning.
+func TestEndpointWithoutAScheme(t *testing.T) {
+	cfg, problems, err := Load([]byte(head+"containerRuntimeEndpoint: /run/a.sock\nimageServiceEndpoint: /run/b.sock\n"), AllFields())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := []string{cfg.ContainerRuntimeEndpoint, cfg.ImageServiceEndpoint}; !cmp.Equal(got, []string{"unix:///run/a.sock", "unix:///run/b.sock"}) {
+		t.Errorf("endpoints are %v", got)
+	}
+	var said []string
+	for _, p := range problems {
+		said = append(said, p.Severity.String()+": "+p.Field)
+	}
+	if diff := cmp.Diff([]string{"warning: containerRuntimeEndpoint", "warning: imageServiceEndpoint"}, said); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	for _, wrong := range []string{"run/a.sock", "tcp://127.0.0.1:1", "unix://run/a.sock"} {
+		if _, problems, err := Load([]byte(head+"containerRuntimeEndpoint: "+wrong+"\n"), AllFields()); err != nil || Err(problems) == nil {
+			t.Errorf("%s is taken: %v, %v", wrong, problems, err)
+		}
+	}
+}
+
 func TestLoadFilesTellsWhere(t *testing.T) {
 	dir := files(t, `
 -- base --

@@ -172,11 +172,25 @@ func (v *validator) warn(field, format string, args ...any) {
 	v.problems = append(v.problems, Problem{Field: field, Severity: Warning, Message: fmt.Sprintf(format, args...)})
 }
 
+// endpoint takes a path for a socket, as the kubelet still does
+// (parseEndpointWithFallbackProtocol of k8s.io/cri-client).
 func (v *validator) endpoint(field, value string) {
+	if full := withScheme(value); full != value {
+		v.warn(field, "is %q, taken for %s; an address without a scheme is deprecated", value, full)
+		return
+	}
 	u, err := url.Parse(value)
 	if err != nil || u.Scheme != "unix" || u.Path == "" || u.Host != "" {
 		v.fail(field, "is %q, must be a socket like unix:///run/containerd/containerd.sock", value)
 	}
+}
+
+// withScheme returns the address of a socket of which only the path may be given.
+func withScheme(endpoint string) string {
+	if filepath.IsAbs(endpoint) {
+		return "unix://" + endpoint
+	}
+	return endpoint
 }
 
 func (v *validator) absolute(field, value string) {
