@@ -377,29 +377,11 @@ func (n *Node) dial(ctx context.Context) (Runtime, string, error) {
 	if err != nil {
 		return nil, "", errors.Join(err, rt.Close())
 	}
+	if n.driver, err = n.cgroupDriver(ctx, rt); err != nil {
+		return nil, "", errors.Join(err, rt.Close())
+	}
 	n.log.Info("connected to container runtime", "name", v.GetRuntimeName(), "version", v.GetRuntimeVersion(), "api", v.GetRuntimeApiVersion())
 	return rt, v.GetRuntimeName(), nil
-}
-
-// cgroupDriver returns who names cgroups. The runtime knows: it would refuse names
-// of the other kind. Runtimes that do not say leave it to the configuration.
-func (n *Node) cgroupDriver(ctx context.Context, rt Runtime) string {
-	own := n.cfg.Kubelet.CgroupDriver
-	c, err := rt.RuntimeConfig(ctx)
-	if err != nil {
-		if !errors.Is(err, runtime.ErrUnimplemented) {
-			n.log.Warn("container runtime does not tell its cgroup driver, that of the configuration is used", "driver", own, "err", err)
-		}
-		return own
-	}
-	driver := driverCgroupfs
-	if c.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_SYSTEMD {
-		driver = driverSystemd
-	}
-	if own != "" && own != driver {
-		n.log.Info("cgroup driver of the container runtime is used, not that of the configuration", "driver", driver, "configured", own)
-	}
-	return driver
 }
 
 // work connects to the runtime and runs the agent on it.
@@ -409,7 +391,6 @@ func (n *Node) work(ctx context.Context, instance string, mem *memory) error {
 		return nil
 	}
 	defer rt.Close() //nolint:errcheck // all calls have returned
-	n.driver = n.cgroupDriver(ctx, rt)
 	sync, err := n.syncConfig(instance, name, n.driver)
 	if err != nil {
 		return err

@@ -569,21 +569,29 @@ func TestRuntimeTellsTheCgroupDriver(t *testing.T) {
 	tests := []struct {
 		name   string
 		fault  runtimetest.Fault
+		starts int // how many answers are errors at first
 		config string
 		want   string
 	}{
 		{name: "systemd", fault: answerDriver(runtimeapi.CgroupDriver_SYSTEMD), config: "cgroupfs", want: "kubepods-besteffort-poduid_web.slice"},
 		{name: "cgroupfs", fault: answerDriver(runtimeapi.CgroupDriver_CGROUPFS), config: "systemd", want: "/kubepods/besteffort/poduid-web"},
+		{name: "starting", fault: answerDriver(runtimeapi.CgroupDriver_SYSTEMD), starts: 4, config: "cgroupfs", want: "kubepods-besteffort-poduid_web.slice"},
+		{name: "says nothing of Linux", fault: runtimetest.Fault{Edit: func(resp proto.Message) {
+			resp.(*runtimeapi.RuntimeConfigResponse).Linux = nil
+		}}, config: "cgroupfs", want: "/kubepods/besteffort/poduid-web"},
 		{name: "silent", fault: runtimetest.Fault{Err: status.Error(codes.Unimplemented, "old")}, config: "systemd", want: "kubepods-besteffort-poduid_web.slice"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			onMachine(t, func(m *machine) {
 				t := m.t
+				if tt.starts > 0 {
+					m.Inject("RuntimeConfig", runtimetest.Fault{Times: tt.starts, Err: status.Error(codes.Unavailable, "server is not initialized yet")})
+				}
 				m.Inject("RuntimeConfig", tt.fault)
 				m.manifests.write(newPod("web"))
 				m.start(t, func(c *node.Config) { c.Kubelet.CgroupDriver = tt.config })
-				pass(3 * time.Second)
+				pass(10 * time.Second)
 				calls := m.Calls("RunPodSandbox")
 				if len(calls) != 1 {
 					t.Fatalf("%d sandboxes, want 1", len(calls))

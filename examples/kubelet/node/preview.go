@@ -30,7 +30,7 @@ func (n *Node) Plan(ctx context.Context, pod *corev1.Pod) (podsync.Actions, erro
 	if uid, ok := running(snap, pod); ok {
 		pod.UID = uid
 	}
-	sync, err := n.syncConfig("preview", name, n.cgroupDriver(ctx, rt))
+	sync, err := n.syncConfig("preview", name, n.driver)
 	if err != nil {
 		return podsync.Actions{}, err
 	}
