@@ -20,6 +20,7 @@ import (
 func Honoured() []string {
 	return []string{
 		"address",
+		"allowedUnsafeSysctls",
 		"authentication",
 		"authorization",
 		"cgroupDriver", "cgroupRoot",
