@@ -58,6 +58,9 @@ type Volume struct {
 	// Relabel is true if the volume is the pod's own, so that on a node with SELinux it
 	// gets the label of the container.
 	Relabel bool
+	// Group is one that processes of the pod have to be of to use it; nil: none. All that
+	// volumes of a pod have belong into Grant.Groups.
+	Group *int64
 }
 
 // ContainerSpec is what it takes to create a container.

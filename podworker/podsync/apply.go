@@ -75,7 +75,7 @@ func (b *batch) carryOut(ctx context.Context, a *Actions, starts []Start) []erro
 	}
 	defer leave()
 	if a.NewSandbox {
-		if b.sandboxID, err = s.runSandbox(ctx, b.pod, a.Attempt); err != nil {
+		if b.sandboxID, err = s.runSandbox(ctx, b.pod, b.record, a.Attempt); err != nil {
 			return []error{err}
 		}
 		if b.seen, err = s.sandboxRuns(ctx, b.pod, b.record); err != nil {

@@ -74,7 +74,7 @@ func (m manager) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]podspec
 	list, err := m.Manager.SetUp(ctx, pod)
 	out := map[string]podspec.Volume{}
 	for name, v := range list {
-		out[name] = podspec.Volume{Path: v.Path, Block: v.Block, ReadOnly: v.ReadOnly, Relabel: v.Relabel}
+		out[name] = podspec.Volume{Path: v.Path, Block: v.Block, ReadOnly: v.ReadOnly, Relabel: v.Relabel, Group: v.Group}
 	}
 	return out, err
 }

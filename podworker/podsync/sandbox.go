@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,8 +103,8 @@ func (s *Syncer) networkProblem(ctx context.Context) string {
 }
 
 // runSandbox makes the directories of the pod and runs a sandbox for it.
-func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32) (string, error) {
-	grant, err := s.grant(ctx, pod)
+func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, r *record, attempt uint32) (string, error) {
+	grant, err := s.grant(ctx, pod, r)
 	if err != nil {
 		s.warning(pod, "", "FailedCreatePodSandBox", fmt.Sprintf("Failed to create pod sandbox: %v", err))
 		return "", err
@@ -136,15 +137,16 @@ func (s *Syncer) runSandbox(ctx context.Context, pod *corev1.Pod, attempt uint32
 	return id, nil
 }
 
-// grant returns what the pod was given for its life.
-func (s *Syncer) grant(ctx context.Context, pod *corev1.Pod) (podspec.Grant, error) {
-	if s.cfg.Parts.Grant == nil {
-		return podspec.Grant{}, nil
+// grant returns what the pod was given for its life, and the groups of its volumes.
+func (s *Syncer) grant(ctx context.Context, pod *corev1.Pod, r *record) (podspec.Grant, error) {
+	var g podspec.Grant
+	if s.cfg.Parts.Grant != nil {
+		var err error
+		if g, err = s.cfg.Parts.Grant(ctx, pod); err != nil {
+			return podspec.Grant{}, fmt.Errorf("grant pod %s/%s its handler and users: %w", pod.Namespace, pod.Name, err)
+		}
 	}
-	g, err := s.cfg.Parts.Grant(ctx, pod)
-	if err != nil {
-		return podspec.Grant{}, fmt.Errorf("grant pod %s/%s its handler and users: %w", pod.Namespace, pod.Name, err)
-	}
+	g.Groups = slices.Concat(g.Groups, r.volumes.groups())
 	return g, nil
 }
 

@@ -69,7 +69,7 @@ func (b *batch) prepare(ctx context.Context) error {
 	}
 	b.ips = b.seen.Sandboxes[at].IPs
 	var err error
-	if b.grant, err = b.syncer.grant(ctx, b.pod); err != nil {
+	if b.grant, err = b.syncer.grant(ctx, b.pod, b.record); err != nil {
 		return err
 	}
 	spec, err := podspec.Sandbox(b.pod, b.syncer.node(), podspec.SandboxRun{Attempt: b.seen.Sandboxes[at].Attempt, Grant: b.grant})

@@ -3,6 +3,7 @@ package podsync
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +16,18 @@ type volumes struct {
 	// pod is the version of it that they were made ready for, nil if they were not.
 	pod  *corev1.Pod
 	list map[string]podspec.Volume
+}
+
+// groups returns the groups that processes have to be of to use the volumes, each once.
+func (v *volumes) groups() []int64 {
+	var out []int64
+	for _, one := range v.list {
+		if one.Group != nil {
+			out = append(out, *one.Group)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // setUp makes the volumes of a pod ready, before any of its containers starts. Meanwhile

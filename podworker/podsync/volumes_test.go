@@ -3,14 +3,17 @@ package podsync_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker/podspec"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
@@ -245,6 +248,52 @@ func TestWithoutVolumesPodsWithSomeAreRefused(t *testing.T) {
 		pass(5 * time.Second)
 		if st := a.status(pod); st.Phase != corev1.PodFailed || !strings.Contains(st.Message, "spec.volumes[0].emptyDir: this agent sets up no volumes") {
 			t.Errorf("phase %s: %s", st.Phase, st.Message)
+		}
+	})
+}
+
+// shared has volumes that only some groups may use.
+type shared struct{ groups []*int64 }
+
+func (s shared) SetUp(context.Context, *corev1.Pod) (map[string]podspec.Volume, error) {
+	out := map[string]podspec.Volume{"data": {Path: "/data"}}
+	for i, g := range s.groups {
+		out[fmt.Sprint("shared-", i)] = podspec.Volume{Path: "/shared", Group: g}
+	}
+	return out, nil
+}
+
+func (shared) TearDown(context.Context, types.UID) error { return nil }
+
+// TestGroupsOfVolumes are given to the sandbox and to each container, once, beside those that
+// the pod was granted.
+func TestGroupsOfVolumes(t *testing.T) {
+	bubble(t, func(m *machine) {
+		t := m.t
+		a := m.agent(t, func(c *podsync.Config) {
+			c.Parts.Volumes = shared{groups: []*int64{new(int64(2000)), nil, new(int64(1500)), new(int64(2000))}}
+			c.Parts.Grant = func(context.Context, *corev1.Pod) (podspec.Grant, error) {
+				return podspec.Grant{Groups: []int64{7}}, nil
+			}
+		})
+		pod := withData("groups")
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroups: []int64{1500, 9}}
+		a.add(pod)
+		pass(5 * time.Second)
+		want := []int64{7, 1500, 2000, 9}
+		for _, call := range m.Calls("RunPodSandbox") {
+			got := call.Request.(*runtimeapi.RunPodSandboxRequest).GetConfig().GetLinux().GetSecurityContext().GetSupplementalGroups()
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("groups of the sandbox (-want +got):\n%s", diff)
+			}
+		}
+		calls := m.Calls("CreateContainer")
+		if len(calls) != 1 {
+			t.Fatalf("%d containers are made, want 1", len(calls))
+		}
+		got := calls[0].Request.(*runtimeapi.CreateContainerRequest).GetConfig().GetLinux().GetSecurityContext().GetSupplementalGroups()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("groups of the container (-want +got):\n%s", diff)
 		}
 	})
 }

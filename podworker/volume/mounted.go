@@ -17,6 +17,9 @@ type Mounted struct {
 	// Relabel: the volume is the pod's own, so that on a node with SELinux the runtime is
 	// to give it the label of the container.
 	Relabel bool
+	// Group is one that processes of the pod have to be of to use the volume, beside those
+	// that the pod asks for; nil: none.
+	Group *int64
 	// RefreshAt is when the volume has to be set up again although nothing has changed,
 	// as for a token that expires; zero: never. Half a second passes at least.
 	RefreshAt time.Time

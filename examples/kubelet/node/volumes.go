@@ -118,7 +118,7 @@ func (v *volumes) SetUp(ctx context.Context, pod *corev1.Pod) (map[string]podspe
 	}
 	out := make(map[string]podspec.Volume, len(list))
 	for name, m := range list {
-		out[name] = podspec.Volume{Path: m.Path, Block: m.Block, ReadOnly: m.ReadOnly, Relabel: m.Relabel}
+		out[name] = podspec.Volume{Path: m.Path, Block: m.Block, ReadOnly: m.ReadOnly, Relabel: m.Relabel, Group: m.Group}
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,27 @@ func (b *bound) failed(err error) error {
 // readOnly reports whether the pod only wants to read. The volume itself does not say.
 func (b *bound) readOnly() bool {
 	return b.volume.PersistentVolumeClaim != nil && b.volume.PersistentVolumeClaim.ReadOnly
+}
+
+// groupOfVolume is the annotation of a persistent volume with the group that processes have to
+// be of to use it (https://kubernetes.io/docs/tasks/configure-pod-container/configure-persistent-volume-storage/#access-control).
+const groupOfVolume = "pv.beta.kubernetes.io/gid"
+
+// gid is the group that users of the volume have to be of, as the volume says; empty for none.
+func (b *bound) gid() string { return b.pv.Annotations[groupOfVolume] }
+
+// group reads a group, nil for none. What is no number is ignored, as by the kubelet, and
+// logged.
+func (p *Provider) group(gid string) *int64 {
+	if gid == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(gid, 10, 64)
+	if err != nil {
+		p.log.Warn("group of a persistent volume is no number, pods do not get it", "annotation", groupOfVolume, "value", gid)
+		return nil
+	}
+	return &n
 }
 
 // block reports whether containers get the device instead of a file system.

@@ -29,6 +29,8 @@ type record struct {
 	// Volume is our own: what the pod calls the volume. By it the volume is found while
 	// the API server is away.
 	Volume string `json:"nodekitPodVolume,omitempty"`
+	// Group is our own: the group that users of the volume have to be of.
+	Group string `json:"nodekitGroup,omitempty"`
 }
 
 func (r record) id() volumeID { return volumeID{driver: r.Driver, handle: r.Handle} }

@@ -49,6 +49,7 @@ func (p *Provider) SetUp(ctx context.Context, pod *corev1.Pod, v *corev1.Volume)
 		return volume.Mounted{}, err
 	case b.pv.Spec.CSI == nil:
 		m, err := p.onHost(ctx, b)
+		m.Group = p.group(b.gid())
 		return m, b.failed(err)
 	}
 	w, err := b.wanted()
@@ -154,7 +155,9 @@ func (p *Provider) mountedBefore(pod *corev1.Pod, v *corev1.Volume) (volume.Moun
 		}
 		if on, err := p.host.mounted(target); err == nil && on {
 			readOnly := v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
-			return volume.Mounted{Path: target, ReadOnly: readOnly, Relabel: !readOnly, RefreshAt: time.Now().Add(lookAgain)}, true
+			return volume.Mounted{
+				Path: target, ReadOnly: readOnly, Relabel: !readOnly, Group: p.group(r.Group), RefreshAt: time.Now().Add(lookAgain),
+			}, true
 		}
 	}
 	return volume.Mounted{}, false
@@ -218,7 +221,9 @@ func (o *operation) target() string {
 // mounted is what containers get. tokens is when the tokens that the driver was given
 // have to be renewed.
 func (o *operation) mounted(tokens time.Time) volume.Mounted {
-	m := volume.Mounted{Path: o.target(), Block: o.w.block, ReadOnly: o.w.readOnly, Relabel: !o.w.block && !o.w.readOnly}
+	m := volume.Mounted{
+		Path: o.target(), Block: o.w.block, ReadOnly: o.w.readOnly, Relabel: !o.w.block && !o.w.readOnly, Group: o.p.group(o.w.gid),
+	}
 	if o.r.republish || o.grows() {
 		m.RefreshAt = time.Now().Add(lookAgain + rand.N(lookAgain/10))
 	}

@@ -371,3 +371,31 @@ func TestServerAwayAfterRestart(t *testing.T) {
 	w.tearDown("1")
 	w.nothingLeft()
 }
+
+// TestGroupOfAVolume is told to whoever starts containers, also while the API server is away.
+func TestGroupOfAVolume(t *testing.T) {
+	w := newWorld(t, stages)
+	gid := func(value string) func(*corev1.PersistentVolume) {
+		return func(pv *corev1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": value} }
+	}
+	w.claim("db", gid("1234"))
+	w.claim("odd", gid("staff"))
+	w.claim("host", func(pv *corev1.PersistentVolume) {
+		gid("0")(pv)
+		pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: w.root}}
+	})
+	if g := w.setUp(podOf("1", "db")).Group; g == nil || *g != 1234 {
+		t.Errorf("group is %v, want 1234", g)
+	}
+	if g := w.setUp(podOf("2", "odd")).Group; g != nil {
+		t.Errorf("a word is group %d", *g)
+	}
+	if g := w.setUp(podOf("3", "host")).Group; g == nil || *g != 0 {
+		t.Errorf("group of a place of the machine is %v, want 0", g)
+	}
+	w.startProvider(Config{})
+	w.server.claims.fail(errors.New("the server is away"))
+	if g := w.setUp(podOf("1", "db")).Group; g == nil || *g != 1234 {
+		t.Errorf("group while the server is away is %v, want 1234", g)
+	}
+}

@@ -23,6 +23,7 @@ type wanted struct {
 	fsType    string
 	modes     []corev1.PersistentVolumeAccessMode
 	options   []string // for mount(8)
+	gid       string   // the group that users of the volume have to be of, empty for none
 	// attributes are what who made the volume tells the driver.
 	attributes                               map[string]string
 	stageSecret, publishSecret, expandSecret *corev1.SecretReference
@@ -44,6 +45,7 @@ func (b *bound) wanted() (wanted, error) {
 		fsType:        source.FSType,
 		modes:         pv.Spec.AccessModes,
 		options:       pv.Spec.MountOptions,
+		gid:           b.gid(),
 		attributes:    source.VolumeAttributes,
 		stageSecret:   source.NodeStageSecretRef,
 		publishSecret: source.NodePublishSecretRef,
@@ -96,7 +98,7 @@ func (w *wanted) record(node string) record {
 	if w.block {
 		r.Lifecycle = "" // none lives with a pod
 	} else if w.claim != nil {
-		r.Volume = w.name
+		r.Volume, r.Group = w.name, w.gid
 	}
 	return r
 }
