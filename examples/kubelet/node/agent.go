@@ -94,6 +94,8 @@ type told struct {
 	ready pulse
 	// conditions are what the runtime last said of itself.
 	conditions map[string]bool
+	// podCIDRs are the address ranges of pods that the runtime knows.
+	podCIDRs string
 	// discovered is the version of the catalog in which probes were last looked for.
 	discovered uint64
 	// hung are the pods whose call is out for too long, and since when.

@@ -58,11 +58,13 @@ type RuntimeLists interface {
 	Snapshot(ctx context.Context) (*runtime.Snapshot, error)
 }
 
-// RuntimeAbout is what a container runtime tells of itself: the CRI calls of these names.
+// RuntimeAbout is what a container runtime tells of itself, and is told of the node: the
+// CRI calls of these names.
 type RuntimeAbout interface {
 	Version(ctx context.Context, apiVersion string) (*runtimeapi.VersionResponse, error)
 	RuntimeConfig(ctx context.Context) (*runtimeapi.RuntimeConfigResponse, error)
 	Status(ctx context.Context, verbose bool) (*runtimeapi.StatusResponse, error)
+	UpdateRuntimeConfig(ctx context.Context, config *runtimeapi.RuntimeConfig) error
 }
 
 // Source delivers the whole set of pods that have to run here. *staticpods.Source

@@ -59,6 +59,7 @@ func (a *agent) relist(ctx context.Context) error {
 		a.clearLate(ctx)
 		if round%statusEvery == 1 {
 			a.askStatus(ctx)
+			a.tellPodCIDRs(ctx)
 			a.complain(time.Now())
 		}
 		if round%sweepEvery == 1 {
