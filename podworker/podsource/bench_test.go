@@ -24,8 +24,9 @@ func (s *ticker) List(context.Context, metav1.ListOptions) (*corev1.PodList, err
 }
 
 func (s *ticker) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) { return s, nil }
-func (s *ticker) ResultChan() <-chan watch.Event                                     { return s.events }
-func (s *ticker) Stop()                                                              {}
+
+func (s *ticker) ResultChan() <-chan watch.Event { return s.events }
+func (s *ticker) Stop()                          {}
 
 // BenchmarkUpdateOneOf500 brings a new version of one pod, as of its status that this node
 // has written, from the watch to who takes the pods of all sources.

@@ -74,7 +74,7 @@ func TestVersionsAreMergedAsAnew(t *testing.T) {
 		case i < len(pods):
 			pods = slices.Delete(pods, i, i+1)
 		case len(pods) < 6: // conflicts are among them
-			pods = append(pods, some(string(rune('a' + random.IntN(12))))...)
+			pods = append(pods, some(strconv.Itoa(random.IntN(12)))...)
 		}
 		said[source] = pods
 		fresh, err := NewMerger(MergerConfig{}, "file", API)

@@ -109,36 +109,47 @@ func readNumber(v url.Values, name string, into **int) error {
 
 // check says what cannot be answered of a query.
 func (q *logQuery) check() error {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	switch {
-	case len(q.files)+len(q.Services) == 0:
-		refuse("query: it is missing, the other parameters choose among the logs of a service")
-	case len(q.files) > 0 && len(q.Services) > 0:
-		refuse("query: it has a file and a service, want one or the other")
-	case len(q.files) > 1:
-		refuse("query: it has %d files, want one", len(q.files))
-	case len(q.files) == 1 && q.LogOptions != (LogOptions{}):
-		refuse("query: a file is shown as it is, the other parameters are for services")
-	case len(q.Services) > maxServices:
-		refuse("query: it has %d services, want %d at most", len(q.Services), maxServices)
-	}
+	errs := []error{q.checkSubject()}
 	for _, s := range q.Services {
 		if len(s) > maxService || strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(serviceChars, r) }) {
-			refuse("query: %q is not the name of a service", s)
+			errs = append(errs, fmt.Errorf("query: %q is not the name of a service", s))
 		}
 	}
-	if !q.Since.IsZero() && !q.Until.IsZero() && q.Since.After(q.Until) {
-		refuse("untilTime: it is before sinceTime")
+	return errors.Join(append(errs, q.LogOptions.check())...)
+}
+
+// checkSubject says what is wrong with what the logs are to be of.
+func (q *logQuery) checkSubject() error {
+	files, services := len(q.files), len(q.Services)
+	switch {
+	case files+services == 0:
+		return errors.New("query: it is missing, the other parameters choose among the logs of a service")
+	case files > 0 && services > 0:
+		return errors.New("query: it has a file and a service, want one or the other")
+	case files > 1:
+		return fmt.Errorf("query: it has %d files, want one", files)
+	case files == 1 && q.LogOptions != (LogOptions{}):
+		return errors.New("query: a file is shown as it is, the other parameters are for services")
+	case services > maxServices:
+		return fmt.Errorf("query: it has %d services, want %d at most", services, maxServices)
 	}
-	if q.Boot != nil && *q.Boot > 0 {
-		refuse("boot: %d is more than 0, the present one", *q.Boot)
+	return nil
+}
+
+// check says what is wrong with the options.
+func (o *LogOptions) check() error {
+	var errs []error
+	if !o.Since.IsZero() && !o.Until.IsZero() && o.Since.After(o.Until) {
+		errs = append(errs, errors.New("untilTime: it is before sinceTime"))
 	}
-	if q.Tail != nil && (*q.Tail < 0 || *q.Tail > maxTail) {
-		refuse("tailLines: %d is not in 0 to %d", *q.Tail, maxTail)
+	if o.Boot != nil && *o.Boot > 0 {
+		errs = append(errs, fmt.Errorf("boot: %d is more than 0, the present one", *o.Boot))
 	}
-	if _, err := syntax.Parse(q.Pattern, syntax.Perl); err != nil {
-		refuse("pattern: %v", err)
+	if o.Tail != nil && (*o.Tail < 0 || *o.Tail > maxTail) {
+		errs = append(errs, fmt.Errorf("tailLines: %d is not in 0 to %d", *o.Tail, maxTail))
+	}
+	if _, err := syntax.Parse(o.Pattern, syntax.Perl); err != nil {
+		errs = append(errs, fmt.Errorf("pattern: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -79,8 +79,10 @@ func TestLogQueries(t *testing.T) {
 		{"service", "/logs/?query=kubelet", 200, "[kubelet]"},
 		{"without the slash", "/logs?query=kubelet", 307, "/logs/?query=kubelet"},
 		{"end before the beginning", "/logs/?query=kubelet&sinceTime=2026-01-02T03:04:05Z&untilTime=2026-01-02T03:04:05%2B01:00", 406, "untilTime: it is before sinceTime"},
-		{"options", "/logs/?query=kubelet&query=containerd&sinceTime=2026-01-02T03:04:05Z&untilTime=2026-01-02T05:04:05%2B01:00&tailLines=9&boot=-1&pattern=a.b", 200,
-			"[kubelet containerd] since 2026-01-02T03:04:05Z until 2026-01-02T05:04:05+01:00 tail 9 boot -1 pattern a.b"},
+		{
+			"options", "/logs/?query=kubelet&query=containerd&sinceTime=2026-01-02T03:04:05Z&untilTime=2026-01-02T05:04:05%2B01:00&tailLines=9&boot=-1&pattern=a.b", 200,
+			"[kubelet containerd] since 2026-01-02T03:04:05Z until 2026-01-02T05:04:05+01:00 tail 9 boot -1 pattern a.b",
+		},
 		{"file of a service", "/logs/?query=syslog", 200, "all of it"},
 		{"with its ending", "/logs/?query=cron", 200, "each hour"},
 		{"in a folder of its own", "/logs/?query=nginx", 200, "requests"},

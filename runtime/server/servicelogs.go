@@ -70,7 +70,7 @@ func (l hostLogs) serveServices(w http.ResponseWriter, r *http.Request, q LogQue
 	if r.Header.Get("Accept-Encoding") == "gzip" {
 		h.Set("Content-Encoding", "gzip")
 		packed := gzip.NewWriter(out)
-		defer packed.Close()
+		defer func() { _ = packed.Close() }() // who asked may have gone
 		out = packed
 	}
 	l.copyQuery(ctx, out, q)
