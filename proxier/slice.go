@@ -106,30 +106,33 @@ func parseSlice(es *discoveryv1.EndpointSlice, nodeName string) (*endpointSlice,
 	return s, p.list
 }
 
-// parseSlicePorts skips ports without name or number: the API server always fills
-// in the name, and a slice without a number ("all ports") is not for a Service.
+// parseSlicePorts reads the ports of a slice. One without a name is that of a Service whose
+// only port has none either; one without a number ("all ports") is none of a Service
+// (https://kubernetes.io/docs/reference/kubernetes-api/discovery/endpoint-slice-v1/).
 func parseSlicePorts(es *discoveryv1.EndpointSlice, p *problems) []slicePort {
 	ports := make([]slicePort, 0, len(es.Ports))
 	for i, sp := range es.Ports {
-		if sp.Name == nil || sp.Port == nil || *sp.Port == 0 {
-			continue
-		}
-		var name corev1.Protocol
-		if sp.Protocol != nil {
-			name = *sp.Protocol
-		}
-		protocol, err := parseProtocol(name)
-		if err != nil {
+		protocol, err := parseProtocol(orZero(sp.Protocol))
+		switch {
+		case err != nil:
 			p.add(fmt.Sprintf("ports[%d].protocol", i), "%v; the port is skipped", err)
-			continue
-		}
-		if !validPort(*sp.Port) {
+		case sp.Port == nil:
+			p.add(fmt.Sprintf("ports[%d].port", i), "is not set, and a Service has no port for all of them; the port is skipped")
+		case !validPort(*sp.Port):
 			p.add(fmt.Sprintf("ports[%d].port", i), "%d is not a port; the port is skipped", *sp.Port)
-			continue
+		default:
+			ports = append(ports, slicePort{name: intern(orZero(sp.Name)), protocol: protocol, port: uint16(*sp.Port)})
 		}
-		ports = append(ports, slicePort{name: intern(*sp.Name), protocol: protocol, port: uint16(*sp.Port)})
 	}
 	return ports
+}
+
+// orZero returns what p points to, nothing for nil.
+func orZero[T any](p *T) T {
+	if p == nil {
+		return *new(T)
+	}
+	return *p
 }
 
 // endpointAddr returns the first address; the API says that all addresses of an
