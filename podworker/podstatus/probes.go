@@ -3,14 +3,14 @@ package podstatus
 // Probe is a kind of probe of a container.
 type Probe uint8
 
-// The kinds of probes a container can have.
+// The kinds of probes a container can have, with the numbers they have in package probes.
 const (
+	// Startup failing restarts the container; until it succeeds the others wait.
+	Startup Probe = iota
 	// Liveness failing restarts the container.
-	Liveness Probe = iota
+	Liveness
 	// Readiness decides whether the container gets traffic.
 	Readiness
-	// Startup failing restarts the container; until it succeeds the others wait.
-	Startup
 )
 
 // String returns the kind in lower case, as messages name it.

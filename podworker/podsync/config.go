@@ -40,7 +40,8 @@ type Config struct {
 	// Can is what the rest of the agent does for pods. What a Syncer does itself, and
 	// with its Parts, is known without. Fields that need anything else refuse the pod.
 	Can podspec.Ability
-	// Prober has the results of probes. With nil, pods with probes are refused.
+	// Prober has the results of probes, as a probes.Engine finds them; the README shows how
+	// the two are connected. With nil, pods with probes are refused.
 	Prober podstatus.Prober
 	// Parts are those who do what a Syncer does not do by itself.
 	Parts Parts

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodekit-go/nodekit/podworker/podstatus"
 	"github.com/nodekit-go/nodekit/podworker/podsync"
+	"github.com/nodekit-go/nodekit/probes"
 )
 
 // prober is a probe engine whose results the test sets.
@@ -117,4 +118,13 @@ func TestReadinessSurvivesAgentRestart(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestProbesAreNumberedAlike has a conversion from one type of kinds to the other be right.
+func TestProbesAreNumberedAlike(t *testing.T) {
+	for _, kind := range []probes.Kind{probes.Startup, probes.Liveness, probes.Readiness} {
+		if got := podstatus.Probe(kind).String(); !strings.EqualFold(got, kind.String()) {
+			t.Errorf("%s becomes %s", kind, got)
+		}
+	}
 }

@@ -330,7 +330,7 @@ func isInit(pod *corev1.Pod, c *corev1.Container) bool {
 }
 
 // none is no kind of probes.
-const none = podstatus.Startup + 1
+const none = podstatus.Readiness + 1
 
 // failing has the result of every probe: Failure of one kind, else Success.
 type failing podstatus.Probe
