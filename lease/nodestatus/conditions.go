@@ -69,7 +69,7 @@ func readiness(n *corev1.Node, f Facts) (corev1.ConditionStatus, text) {
 	reasons := f.notReady
 	var missing []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage} {
-		if _, ok := n.Status.Capacity[name]; !ok {
+		if _, ok := n.Status.Capacity[name]; !ok && (name != corev1.ResourceEphemeralStorage || !f.NoLocalStorage) {
 			missing = append(missing, string(name))
 		}
 	}

@@ -25,6 +25,9 @@ type Facts struct {
 	// ProvidedIPs are the addresses of --node-ip for an external cloud provider, which
 	// reads them from an annotation; empty: the annotation is removed.
 	ProvidedIPs string
+	// NoLocalStorage says that the node offers no ephemeral-storage: Ready does not ask for
+	// it, and what an earlier report told of it is gone.
+	NoLocalStorage bool
 	// GoingDown says that the machine is going down: a Node that was deleted is not
 	// registered again.
 	GoingDown bool

@@ -30,6 +30,10 @@ func Update(node *corev1.Node, f Facts, now time.Time) (*corev1.Node, []Event) {
 	if f.Status.Addresses != nil && (!f.Provisional || len(s.Addresses) == 0) {
 		s.Addresses = slices.Clone(f.Status.Addresses)
 	}
+	if f.NoLocalStorage {
+		delete(s.Capacity, corev1.ResourceEphemeralStorage)
+		delete(s.Allocatable, corev1.ResourceEphemeralStorage)
+	}
 	setResources(s, f.Status.Capacity, f.Status.Allocatable)
 	events := setInfo(n, f.Status.NodeInfo)
 	if f.Status.DaemonEndpoints.KubeletEndpoint.Port != 0 {

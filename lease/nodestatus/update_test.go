@@ -142,6 +142,21 @@ func TestNodeWithoutResourcesIsNotReady(t *testing.T) {
 	}
 }
 
+// TestNodeWithoutLocalStorage offers none where that is wanted, and is ready.
+func TestNodeWithoutLocalStorage(t *testing.T) {
+	now := time.Now()
+	before, _ := nodestatus.Update(&corev1.Node{}, nodestatus.Facts{Status: corev1.NodeStatus{Capacity: resources()}}, now)
+	few := resources()
+	delete(few, "ephemeral-storage")
+	n, _ := nodestatus.Update(before, nodestatus.Facts{Status: corev1.NodeStatus{Capacity: few}, NoLocalStorage: true}, now)
+	if diff := cmp.Diff([]corev1.ResourceList{few, few}, []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable}); diff != "" {
+		t.Errorf("capacity and allocatable (-want +got):\n%s", diff)
+	}
+	if ready := n.Status.Conditions[len(n.Status.Conditions)-1]; ready.Status != "True" {
+		t.Errorf("Ready is %s with %q", ready.Status, ready.Message)
+	}
+}
+
 func TestResourcesOfOthersStay(t *testing.T) {
 	n := &corev1.Node{}
 	n.Status.Capacity = corev1.ResourceList{"example.com/dongle": resource.MustParse("3"), "hugepages-1Gi": resource.MustParse("2Gi")}

@@ -31,9 +31,10 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 			Images:          images,
 			VolumesInUse:    h.node.inUse(),
 		},
-		Provisional: h.cfg.Addresses.CloudProvider,
-		ProvidedIPs: h.cfg.Addresses.Provided(),
-		GoingDown:   h.node.goingDown(),
+		Provisional:    h.cfg.Addresses.CloudProvider,
+		ProvidedIPs:    h.cfg.Addresses.Provided(),
+		GoingDown:      h.node.goingDown(),
+		NoLocalStorage: ignoresStorage(k),
 	}
 	h.node.devices.overlay(&f.Status)
 	if k.NodeStatusMaxImages != nil {

@@ -38,7 +38,7 @@ func newPressure(ctx context.Context, n *Node, a *agent) (*pressure, error) {
 	}
 	p := &pressure{
 		agent: a, wake: make(chan struct{}, 1), listens: n.cfg.Kubelet.KernelMemcgNotification,
-		ignoresLimits: n.cfg.Kubelet.LocalStorageCapacityIsolation != nil && !*n.cfg.Kubelet.LocalStorageCapacityIsolation,
+		ignoresLimits: ignoresStorage(n.cfg.Kubelet),
 	}
 	g := n.cfg.Gauge
 	if g == nil {
@@ -76,9 +76,10 @@ func newPressure(ctx context.Context, n *Node, a *agent) (*pressure, error) {
 	return p, err
 }
 
-// abilities are what is done for limits of local storage.
+// abilities are what is done for limits of local storage. Where the configuration has none
+// of them heeded, pods may have them.
 func (p *pressure) abilities() podspec.Ability {
-	if p == nil || p.ignoresLimits {
+	if p == nil {
 		return 0
 	}
 	return podspec.LocalStorage

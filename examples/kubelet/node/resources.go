@@ -31,9 +31,19 @@ type lateResources struct{ p atomic.Pointer[resources] }
 // what there is; the result is usable beside it.
 func resourcesOf(m capacity.Machine, k *kubeletconfig.KubeletConfiguration) (*resources, error) {
 	reserved, unreadable := config.Reserved(k)
-	result, impossible := allocatable.Compute(m.Resources(config.Pods(k, len(m.CPUs))), reserved)
+	has := m.Resources(config.Pods(k, len(m.CPUs)))
+	if ignoresStorage(k) {
+		delete(has, corev1.ResourceEphemeralStorage)
+	}
+	result, impossible := allocatable.Compute(has, reserved)
 	err := errors.Join(unreadable, config.CheckCPUs(k, m.CPUs), impossible)
 	return &resources{machine: m, Result: result}, err
+}
+
+// ignoresStorage reports whether local storage is not to be a resource: no pod is placed by
+// it, and its limits are nobody's business.
+func ignoresStorage(k *kubeletconfig.KubeletConfiguration) bool {
+	return k.LocalStorageCapacityIsolation != nil && !*k.LocalStorageCapacityIsolation
 }
 
 // machineConfig says where the machine is read.

@@ -12,7 +12,31 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/nodekit-go/nodekit/allocatable/capacity"
+	"github.com/nodekit-go/nodekit/allocatable/config"
+	"github.com/nodekit-go/nodekit/podworker/podspec"
 )
+
+// TestLocalStorageIsNoResource where the configuration says so: no pod can be placed by
+// what it will not be held to, and its limits do not keep it from running.
+func TestLocalStorageIsNoResource(t *testing.T) {
+	m := capacity.Machine{CPUs: []int{0}, Memory: 8 << 30, Storage: 100 << 30}
+	for _, isolated := range []bool{true, false} {
+		k := &kubeletconfig.KubeletConfiguration{LocalStorageCapacityIsolation: &isolated, KubeReserved: map[string]string{"ephemeral-storage": "1Gi"}}
+		config.SetDefaults(k)
+		r, err := resourcesOf(m, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, list := range map[string]corev1.ResourceList{"capacity": r.Capacity, "allocatable": r.Allocatable} {
+			if _, has := list[corev1.ResourceEphemeralStorage]; has != isolated {
+				t.Errorf("localStorageCapacityIsolation %t: %s is %v", isolated, what, list)
+			}
+		}
+		if p := (&pressure{ignoresLimits: !isolated}); !p.abilities().Has(podspec.LocalStorage) {
+			t.Errorf("localStorageCapacityIsolation %t: pods with limits are refused", isolated)
+		}
+	}
+}
 
 // TestNodeStartsWhereHugePagesLeaveNoMemory has a machine of 16Gi, all but 512Mi of it in
 // huge pages: less than is reserved is left. A stock kubelet starts there and offers no
