@@ -127,7 +127,9 @@ func (a about) driver() string {
 	return ""
 }
 
-// lookAtCgroupDriver compares what runtime and configuration say of who names cgroups.
+// lookAtCgroupDriver compares what runtime and configuration say of who names cgroups. The
+// kubelet follows a runtime that answers its call for it; only beside one that has no such
+// call the configuration has to say the same.
 func lookAtCgroupDriver(ctx context.Context, n *Node, r *report) {
 	client, err := n.dial(ctx)
 	if err != nil {
@@ -135,12 +137,14 @@ func lookAtCgroupDriver(ctx context.Context, n *Node, r *report) {
 		return
 	}
 	defer client.Close() //nolint:errcheck // nothing was changed
-	driver, err := n.runtimeDriver(ctx, client)
+	driver, followed, err := n.runtimeDriver(ctx, client)
 	switch own := n.Kubelet.CgroupDriver; {
 	case err != nil:
 		r.skip("the runtime does not answer: %s", err)
 	case driver == "":
 		r.ok("%s; the runtime does not tell its own", own)
+	case driver != own && followed:
+		r.ok("%s of the runtime is used, not %s of the configuration", driver, own)
 	case driver != own:
 		r.problem("set cgroupDriver: "+driver+", or SystemdCgroup in the runtime's configuration: two drivers beside each other lose track of memory and processes",
 			"the runtime has %s, the configuration %s", driver, own)
@@ -153,18 +157,18 @@ func lookAtCgroupDriver(ctx context.Context, n *Node, r *report) {
 }
 
 // runtimeDriver asks the runtime for its driver; runtimes that have no call for it may tell
-// it with their configuration. It is empty if it is not told.
-func (n *Node) runtimeDriver(ctx context.Context, c *runtime.Client) (string, error) {
+// it with their configuration, which no kubelet follows. It is empty if it is not told.
+func (n *Node) runtimeDriver(ctx context.Context, c *runtime.Client) (driver string, followed bool, err error) {
 	conf, err := c.RuntimeConfig(ctx)
 	if err == nil && conf.GetLinux() != nil {
 		if conf.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_SYSTEMD {
-			return "systemd", nil
+			return "systemd", true, nil
 		}
-		return "cgroupfs", nil
+		return "cgroupfs", true, nil
 	}
 	if err != nil && !errors.Is(err, runtime.ErrUnimplemented) {
-		return "", err
+		return "", false, err
 	}
 	_, a, err := n.aboutRuntime(ctx, c)
-	return a.driver(), err
+	return a.driver(), false, err
 }
