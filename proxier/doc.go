@@ -20,7 +20,12 @@
 //		feed.SetEndpointSlice(slice)
 //		feed.Synced()
 //	}()
+//	go backend.Watch(ctx, p.RequestReset)
 //	err = p.Run(ctx)
+//
+// Watch is the Backend's own, for those that notice what others change in the kernel: all
+// of this module do. Run does not call it; without it nothing repairs what others flush,
+// and proxier/ipvs does not remove endpoints that have drained.
 //
 // Proxier and Feed are safe for concurrent use, Tracker is not. No privilege is
 // needed; a Backend may need one.

@@ -3,8 +3,9 @@ package proxier_test
 import (
 	"context"
 	"fmt"
-	"os"
+	"log/slog"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,18 +14,44 @@ import (
 )
 
 func Example() {
-	ctx, cancel := context.WithCancel(context.Background())
-	p, err := proxier.New(printer{stop: cancel}, proxier.Config{Node: proxier.Node{Name: "node-a"}})
-	if err != nil {
+	ctx, stop := context.WithCancel(context.Background())
+	backend := &printer{flushed: make(chan struct{}), stop: stop}
+	if err := serve(ctx, backend, slog.New(slog.DiscardHandler)); err != nil {
 		fmt.Println(err)
-		return
+	}
+	// Output:
+	// reset
+	// default/web:http TCP IPv4; at ClusterIP 10.96.0.10:80; to 10.244.1.5:8080(here), 10.244.2.7:8080
+	// somebody flushes the rules
+	// reset
+	// default/web:http TCP IPv4; at ClusterIP 10.96.0.10:80; to 10.244.1.5:8080(here), 10.244.2.7:8080
+}
+
+// serve keeps a backend at what one Service asks for, until ctx ends.
+func serve(ctx context.Context, backend *printer, log *slog.Logger) error {
+	p, err := proxier.New(backend, proxier.Config{Node: proxier.Node{Name: "node-a"}, Log: log})
+	if err != nil {
+		return err
 	}
 	feed := p.Feed("objects")
-	feed.SetService(&corev1.Service{
+	feed.SetService(webService())
+	feed.SetEndpointSlice(webSlice())
+	feed.Synced()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.Run(ctx) })
+	g.Go(func() error { return backend.Watch(ctx, p.RequestReset) })
+	return g.Wait()
+}
+
+func webService() *corev1.Service {
+	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.10", Ports: []corev1.ServicePort{{Name: "http", Port: 80}}},
-	})
-	feed.SetEndpointSlice(&discoveryv1.EndpointSlice{
+	}
+}
+
+func webSlice() *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "default", Name: "web-1",
 			Labels: map[string]string{discoveryv1.LabelServiceName: "web"},
@@ -35,13 +62,7 @@ func Example() {
 			{Addresses: []string{"10.244.1.5"}, NodeName: new("node-a")},
 			{Addresses: []string{"10.244.2.7"}, NodeName: new("node-b")},
 		},
-	})
-	feed.Synced()
-	if err := p.Run(ctx); err != nil {
-		fmt.Println(err)
 	}
-	// Output:
-	// default/web:http TCP IPv4; at ClusterIP 10.96.0.10:80; to 10.244.1.5:8080(here), 10.244.2.7:8080
 }
 
 func ExampleTracker() {
@@ -58,20 +79,42 @@ func ExampleTracker() {
 	// + default/web TCP IPv4; at ClusterIP 10.96.0.10:80; no endpoints
 }
 
-// printer is a Backend that programs nothing: it prints what is to be in force.
-type printer struct{ stop func() }
+// printer is a Backend that programs nothing: it prints what is to be in force. What the
+// first Reset put in force is flushed by somebody else, and the second one is the last.
+type printer struct {
+	resets  int
+	flushed chan struct{}
+	stop    func()
+}
 
-func (p printer) Reset(_ context.Context, s *proxier.State) error {
+func (p *printer) Reset(_ context.Context, s *proxier.State) error {
+	fmt.Println("reset")
 	for _, sp := range s.Ports {
-		fmt.Fprintln(os.Stdout, sp)
+		fmt.Println(sp)
 	}
-	p.stop()
+	if p.resets++; p.resets == 1 {
+		fmt.Println("somebody flushes the rules")
+		close(p.flushed)
+	} else {
+		p.stop()
+	}
 	return nil
 }
 
-func (p printer) Apply(_ context.Context, d proxier.Delta) error {
-	fmt.Fprint(os.Stdout, d)
+func (p *printer) Apply(_ context.Context, d proxier.Delta) error {
+	fmt.Print(d)
 	return nil
 }
 
-func (p printer) Cleanup(context.Context) error { return nil }
+func (p *printer) Cleanup(context.Context) error { return nil }
+
+// Watch is what the backends of this module have beside the three methods of a Backend.
+func (p *printer) Watch(ctx context.Context, drifted func()) error {
+	select {
+	case <-p.flushed:
+		drifted()
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return nil
+}

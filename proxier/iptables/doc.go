@@ -7,6 +7,8 @@
 //	err = backend.Reset(ctx, &proxier.State{Ports: ports})
 //	err = backend.Apply(ctx, proxier.Delta{Update: changed, Remove: gone})
 //
+// A proxier.Proxier calls these. Run Watch beside it: it notices what others change.
+//
 // Apply runs iptables-restore once per family, of iptables-legacy once per table, with
 // the chains of the ServicePorts in its Delta that differ and the lines of theirs in the
 // chains of all. It lists nothing. Reset lists once, compares, and writes what differs: it takes over the

@@ -6,6 +6,8 @@
 //	err = backend.Reset(ctx, &proxier.State{Ports: ports})
 //	err = backend.Apply(ctx, proxier.Delta{Update: changed, Remove: gone})
 //
+// A proxier.Proxier calls these. Run Watch beside it: it notices what others change.
+//
 // All Services of a family share a few maps in one table, "ip nodekit-proxy" or
 // "ip6 nodekit-proxy": address, protocol and port lead to a chain that draws a
 // slot number, and these four to an endpoint. A changed endpoint is one changed
