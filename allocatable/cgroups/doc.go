@@ -7,7 +7,7 @@
 //	err = tree.Setup(ctx)          // once, at start
 //	err = tree.EnsurePod(ctx, pod) // before its sandbox; again after a resize
 //	err = tree.RemovePod(ctx, uid) // after its end: kills what is left in it
-//	err = tree.EnforcePods(ctx, allocatable)
+//	err = tree.EnforcePods(ctx, result.PodsLimit()) // of package allocatable
 //
 // It writes cgroup v1, v2 and hybrids of both; runtimes make the cgroups of containers
 // below the one of the pod. With Config.Slices the groups are slices of systemd, which

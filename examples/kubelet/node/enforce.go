@@ -3,13 +3,14 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/nodekit-go/nodekit/allocatable"
 	"github.com/nodekit-go/nodekit/allocatable/config"
 	"github.com/nodekit-go/nodekit/podworker/events"
 )
@@ -31,23 +32,16 @@ func enforces(k *kubeletconfig.KubeletConfiguration, what string) bool {
 	return slices.Contains(k.EnforceNodeAllocatable, what)
 }
 
-// offered is what all pods together may have: the capacity without what is reserved.
-// What hard eviction keeps free counts: eviction needs room to act.
+// offered is what all pods together may have, process IDs among it: the capacity, and if
+// pods are held to what the node offers, without what is reserved. What hard eviction keeps
+// free counts: eviction needs room to act.
 func offered(r *resources, k *kubeletconfig.KubeletConfiguration) corev1.ResourceList {
-	reserved, _ := config.Reserved(k) // was read before
-	most := corev1.ResourceList{}
-	for name, q := range r.Capacity {
-		if enforces(k, enforcePods) {
-			q = q.DeepCopy()
-			for _, list := range []corev1.ResourceList{reserved.Kube, reserved.System} {
-				q.Sub(list[name])
-			}
-			if name == corev1.ResourceCPU && reserved.SystemCPUs > 0 {
-				whole := r.Capacity[name]
-				q = *resource.NewQuantity(whole.Value()-int64(reserved.SystemCPUs), resource.DecimalSI)
-			}
-		}
-		most[name] = q
+	if enforces(k, enforcePods) {
+		return r.PodsLimit()
+	}
+	most := maps.Clone(r.Capacity)
+	if pids, ok := r.machine.Resources(0)[allocatable.PID]; ok {
+		most[allocatable.PID] = pids
 	}
 	return most
 }
