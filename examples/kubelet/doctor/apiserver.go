@@ -201,9 +201,7 @@ func (s *server) get(ctx context.Context, path string, into any) (status int, da
 	if err != nil {
 		return 0, date, err
 	}
-	u := *s.url
-	u.Path = path
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url.JoinPath(path).String(), nil)
 	if err != nil {
 		return 0, date, err
 	}

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,7 @@ type cluster struct {
 	lease  *coordinationv1.Lease
 	status int           // of all answers; 0: as it should be
 	skew   time.Duration // of its clock
+	path   string        // that is before those of the API; empty: none
 }
 
 // serve answers as an API server does.
@@ -97,7 +99,8 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Date", time.Now().Add(c.skew).UTC().Format(http.TimeFormat))
 	w.Header().Set("Content-Type", "application/json")
 	var object any
-	switch r.URL.Path {
+	path, _ := strings.CutPrefix(r.URL.Path, c.path)
+	switch path {
 	case "/version":
 		object = map[string]string{"gitVersion": "v1.37.2"}
 	case nodePath("node-a"):
@@ -187,6 +190,16 @@ func TestAPIServer(t *testing.T) {
 	want(t, look(t, n, "API server"), Problem, n.Kubeconfig)
 	n.Kubeconfig = ""
 	want(t, look(t, n, "API server"), Skipped)
+}
+
+// TestAPIServerBehindAPath: a proxy may have the cluster below a path.
+func TestAPIServerBehindAPath(t *testing.T) {
+	ca := issue(t, nil, "ca", nil)
+	c := &cluster{node: readyNode(), lease: renewed(time.Now()), path: "/k8s/clusters/x"}
+	s := c.start(t, issue(t, ca, "kube-apiserver", nil))
+	config := kubeconfig(t, s.URL+c.path, ca, issue(t, ca, "system:node:node-a", nil))
+	n := node(t, func(n *Node) { n.Kubeconfig = config })
+	want(t, look(t, n, "Node"), OK)
 }
 
 // TestAPIServerIsNotReached: each way in which there is no connection has its words.
