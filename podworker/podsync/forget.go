@@ -47,10 +47,10 @@ func (s *Syncer) Remains(ctx context.Context) ([]types.UID, error) {
 }
 
 // Forget removes everything that is left of a pod: sandboxes, containers, logs,
-// directories, cgroup and memory. It fails while a container of the pod runs, and
-// for a pod that another agent made. What cannot be removed is left for the next
-// call, and the error says why. Call it for pods that are wanted by no source and
-// that no worker has in hand.
+// directories, cgroup and memory. It fails with ErrRunning while a container of the pod
+// runs, with ErrForeign for a pod that another agent made, and with ErrNotAcknowledged.
+// What cannot be removed is left for the next call, and the error says why. Call it for
+// pods that are wanted by no source and that no worker has in hand.
 func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
 	if !isPathElement(uid) {
 		return fmt.Errorf("forget pod %q: not a UID", uid)
@@ -59,11 +59,11 @@ func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
 	if err != nil {
 		return fmt.Errorf("forget pod %s: %w", uid, err)
 	}
-	if seen.Running() {
-		return fmt.Errorf("forget pod %s: containers still run: %s", uid, runningIDs(seen))
-	}
 	if err := s.mayForget(uid, seen); err != nil {
 		return err
+	}
+	if seen.Running() {
+		return fmt.Errorf("forget pod %s: %w: %s", uid, ErrRunning, runningIDs(seen))
 	}
 	if ack := s.cfg.Parts.Acknowledged; ack != nil && !ack(uid) {
 		return fmt.Errorf("forget pod %s: %w", uid, ErrNotAcknowledged)
@@ -83,9 +83,18 @@ func (s *Syncer) Forget(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// ErrNotAcknowledged says that the last traces of a pod are kept because its final
-// status is not yet where it has to be, see [Parts].
-var ErrNotAcknowledged = errors.New("its final status was not acknowledged")
+// Why a pod is not forgotten, or not stopped.
+var (
+	// ErrNotAcknowledged says that the last traces of a pod are kept because its final
+	// status is not yet where it has to be, see [Parts]. Forget it later.
+	ErrNotAcknowledged = errors.New("its final status was not acknowledged")
+	// ErrRunning says that containers of the pod run. Terminate it first, as by
+	// podworker.Pool.TerminateOrphan, and forget it then.
+	ErrRunning = errors.New("containers still run")
+	// ErrForeign says that another agent made the pod, so that this one leaves it alone
+	// for good unless [Config.TakeOver] is set.
+	ErrForeign = errors.New("belongs to another agent")
+)
 
 // mayForget refuses what another agent made, unless this one ran the pod.
 func (s *Syncer) mayForget(uid types.UID, seen *podstatus.Observed) error {
@@ -97,7 +106,7 @@ func (s *Syncer) mayForget(uid types.UID, seen *podstatus.Observed) error {
 	}
 	for i := range seen.Sandboxes {
 		if seen.Sandboxes[i].Owner != s.cfg.Node.Instance {
-			return fmt.Errorf("forget pod %s: sandbox %s belongs to another agent", uid, seen.Sandboxes[i].ID)
+			return fmt.Errorf("forget pod %s: sandbox %s %w", uid, seen.Sandboxes[i].ID, ErrForeign)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package podsync_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -429,11 +430,11 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 		if !ok || orphan.UID != pod.UID || orphan.Name != pod.Name {
 			t.Fatalf("Orphan = %+v, %t", orphan, ok)
 		}
-		if err := a.syncer.SyncTerminating(t.Context(), orphan, inOneSecond); err == nil {
-			t.Error("SyncTerminating stopped a stranger's pod")
+		if err := a.syncer.SyncTerminating(t.Context(), orphan, inOneSecond); !errors.Is(err, podsync.ErrForeign) {
+			t.Errorf("SyncTerminating of a stranger's pod: %v", err)
 		}
-		if err := a.syncer.Forget(t.Context(), pod.UID); err == nil {
-			t.Error("Forget removed a stranger's pod")
+		if err := a.syncer.Forget(t.Context(), pod.UID); !errors.Is(err, podsync.ErrForeign) {
+			t.Errorf("Forget of a stranger's pod: %v", err)
 		}
 		m.WantChanges(t)
 	})
@@ -452,6 +453,9 @@ func TestOwnOrphanIsStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		orphan, _ := podsync.Orphan(list[0])
+		if err := a.syncer.Forget(t.Context(), pod.UID); !errors.Is(err, podsync.ErrRunning) {
+			t.Errorf("Forget of a pod that runs: %v", err)
+		}
 		a.pool.TerminateOrphan(orphan, inOneSecond)
 		pass(10 * time.Second)
 		if err := a.syncer.Forget(t.Context(), pod.UID); err != nil {

@@ -23,6 +23,9 @@ func (s *Syncer) SyncTerminating(ctx context.Context, pod *corev1.Pod, t podwork
 		return err
 	}
 	if err := s.mayStop(pod, seen); err != nil {
+		if r.status == nil {
+			s.drop(pod.UID) // so that Forget knows that this agent never had it
+		}
 		return err
 	}
 	r.waits(never)
@@ -90,7 +93,7 @@ func (s *Syncer) mayStop(pod *corev1.Pod, seen *podstatus.Observed) error {
 	}
 	for i := range seen.Sandboxes {
 		if seen.Sandboxes[i].Owner != s.cfg.Node.Instance {
-			return fmt.Errorf("stop pod %s/%s: sandbox %s belongs to another agent", pod.Namespace, pod.Name, seen.Sandboxes[i].ID)
+			return fmt.Errorf("stop pod %s/%s: sandbox %s %w", pod.Namespace, pod.Name, seen.Sandboxes[i].ID, ErrForeign)
 		}
 	}
 	return nil
