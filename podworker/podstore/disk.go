@@ -60,14 +60,14 @@ func (d *disk) read(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%w: it is no regular file", errDamaged), err)
+		return nil, errors.Join(fmt.Errorf("%w: it is no regular file", ErrDamaged), err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxPayload+1))
 	switch {
 	case err != nil:
 		return nil, err
 	case len(data) > maxPayload:
-		return nil, fmt.Errorf("%w: it is longer than %d bytes", errDamaged, maxPayload)
+		return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrDamaged, maxPayload)
 	}
 	return decodeFile(data)
 }

@@ -64,15 +64,15 @@ func encodePod(pod *corev1.Pod) ([]byte, error) {
 func decodePod(data []byte) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(data, pod); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	switch {
 	case pod.Kind != "Pod" || pod.APIVersion != "v1":
-		return nil, fmt.Errorf("%w: it is a %s of %s, want a Pod of v1", errDamaged, pod.Kind, pod.APIVersion)
+		return nil, fmt.Errorf("%w: it is a %s of %s, want a Pod of v1", ErrDamaged, pod.Kind, pod.APIVersion)
 	case pod.UID == "" || pod.Name == "" || pod.Namespace == "":
-		return nil, fmt.Errorf("%w: the pod has no name, namespace or UID", errDamaged)
+		return nil, fmt.Errorf("%w: the pod has no name, namespace or UID", ErrDamaged)
 	case len(pod.Spec.Containers) == 0:
-		return nil, fmt.Errorf("%w: the pod has no containers", errDamaged)
+		return nil, fmt.Errorf("%w: the pod has no containers", ErrDamaged)
 	}
 	pod.Status = corev1.PodStatus{}
 	return pod, nil
@@ -84,7 +84,7 @@ func encodeContact(t time.Time) []byte { return []byte(t.UTC().Format(time.RFC33
 func decodeContact(data []byte) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, string(data))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w: %w", errDamaged, err)
+		return time.Time{}, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return t, nil
 }
@@ -102,10 +102,10 @@ type object struct {
 func decodeObject(data []byte) (*object, error) {
 	o := &object{}
 	if err := json.Unmarshal(data, o); err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	if (o.ConfigMap == nil) == (o.Sealed == nil) {
-		return nil, fmt.Errorf("%w: want either a ConfigMap or a sealed Secret", errDamaged)
+		return nil, fmt.Errorf("%w: want either a ConfigMap or a sealed Secret", ErrDamaged)
 	}
 	return o, nil
 }
@@ -125,7 +125,7 @@ func decodeSecret(data []byte, namespace, name string) (*corev1.Secret, error) {
 		return nil, errors.New("it does not hold a Secret") // the cause may cite it
 	}
 	if s.Namespace != namespace || s.Name != name {
-		return nil, fmt.Errorf("%w: it is Secret %s/%s", errDamaged, s.Namespace, s.Name)
+		return nil, fmt.Errorf("%w: it is Secret %s/%s", ErrDamaged, s.Namespace, s.Name)
 	}
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name}, Type: s.Type, Data: s.Data}, nil
 }

@@ -19,8 +19,9 @@ const (
 	maxPayload = 16 << 20
 )
 
-// errDamaged is for all that cannot have been written by a Store.
-var errDamaged = errors.New("damaged")
+// ErrDamaged says of an entry that no Store can have written it so, as after a power cut
+// or an edit.
+var ErrDamaged = errors.New("damaged")
 
 // encodeFile returns the content of a file.
 func encodeFile(payload []byte) []byte {
@@ -33,17 +34,17 @@ func encodeFile(payload []byte) []byte {
 func decodeFile(data []byte) ([]byte, error) {
 	head, payload, ok := bytes.Cut(data, []byte("\n"))
 	if !ok || len(head) > len(magic)+100 {
-		return nil, fmt.Errorf("%w: it has no first line", errDamaged)
+		return nil, fmt.Errorf("%w: it has no first line", ErrDamaged)
 	}
 	words := strings.Split(string(head), " ")
 	if len(words) != 3 || words[0] != magic {
-		return nil, fmt.Errorf("%w: its first line is %q, want %q, a length and a checksum", errDamaged, head, magic)
+		return nil, fmt.Errorf("%w: its first line is %q, want %q, a length and a checksum", ErrDamaged, head, magic)
 	}
 	if words[1] != strconv.Itoa(len(payload)) {
-		return nil, fmt.Errorf("%w: it has %d bytes, want %s", errDamaged, len(payload), words[1])
+		return nil, fmt.Errorf("%w: it has %d bytes, want %s", ErrDamaged, len(payload), words[1])
 	}
 	if sum := sha256.Sum256(payload); words[2] != hex.EncodeToString(sum[:]) {
-		return nil, fmt.Errorf("%w: its content does not fit its checksum", errDamaged)
+		return nil, fmt.Errorf("%w: its content does not fit its checksum", ErrDamaged)
 	}
 	return payload, nil
 }

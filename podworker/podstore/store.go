@@ -86,9 +86,9 @@ type Store struct {
 	plain map[string][sha256.Size]byte
 }
 
-// Open reads the directory. The error names entries that are damaged, which are put aside
-// as *.damaged; the Store is usable without them. It is nil only if the directory or the
-// configuration cannot be used.
+// Open reads the directory. The error names entries that are damaged ([ErrDamaged]), which
+// are put aside as *.damaged; the Store is usable without them. It is nil only if the
+// directory or the configuration cannot be used.
 func Open(cfg Config) (*Store, error) {
 	return open(cfg, func(string) error { return nil })
 }
@@ -143,7 +143,7 @@ func (s *Store) accept(name string, payload []byte) error {
 	case kindPod:
 		pod, err := decodePod(payload)
 		if err == nil && podFile(pod.UID) != name {
-			err = fmt.Errorf("%w: it is about pod %s", errDamaged, pod.UID)
+			err = fmt.Errorf("%w: it is about pod %s", ErrDamaged, pod.UID)
 		}
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (s *Store) accept(name string, payload []byte) error {
 	case kindConfigMap, kindSecret:
 		o, err := decodeObject(payload)
 		if err == nil && objectFile(kind, o.Namespace, o.Name) != name {
-			err = fmt.Errorf("%w: it is about %s/%s", errDamaged, o.Namespace, o.Name)
+			err = fmt.Errorf("%w: it is about %s/%s", ErrDamaged, o.Namespace, o.Name)
 		}
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ func (s *Store) accept(name string, payload []byte) error {
 		}
 		s.contact = t
 	default:
-		return fmt.Errorf("%w: no entry has such a name", errDamaged)
+		return fmt.Errorf("%w: no entry has such a name", ErrDamaged)
 	}
 	return nil
 }

@@ -234,7 +234,7 @@ func TestDamagedEntries(t *testing.T) {
 				t.Fatal(err)
 			}
 			s, err := podstore.Open(podstore.Config{Dir: dir})
-			if err == nil || !strings.Contains(err.Error(), tt.file) || s == nil {
+			if !errors.Is(err, podstore.ErrDamaged) || !strings.Contains(err.Error(), tt.file) || s == nil {
 				t.Fatalf("store %v, error %v, want a store and an error that names %s", s, err, tt.file)
 			}
 			if diff := cmp.Diff([]string{"web"}, names(s.Recall().Pods)); diff != "" {
