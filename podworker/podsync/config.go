@@ -45,8 +45,10 @@ type Config struct {
 	Prober podstatus.Prober
 	// Parts are those who do what a Syncer does not do by itself.
 	Parts Parts
-	// Cgroups removes the cgroup of a pod that has ended; nil: it is left to the
-	// runtime. See [CgroupDirs].
+	// Cgroups removes the cgroup of a pod that has ended, unless Parts.PodCgroups does.
+	// nil: it stays. A runtime makes it by the way, as the parent of those of containers,
+	// and with the cgroupfs driver removes these alone, so that an empty directory stays
+	// of each pod that ever ran here. See [CgroupDirs].
 	Cgroups Cgroups
 	// OnStatus gets each new status of a pod, OnEvent what users want to know. They
 	// are called by many goroutines and must not block; nil: nobody listens.
@@ -79,7 +81,8 @@ type Parts struct {
 	// method ForVolume of runtime/images.Manager. nil: they are pulled through the
 	// runtime without credentials, with back-off and events.
 	Images Images
-	// PodCgroups makes and removes the cgroups of pods. nil: the runtime makes them.
+	// PodCgroups makes and removes the cgroups of pods. nil: the runtime makes them, and
+	// Config.Cgroups removes them.
 	PodCgroups PodCgroups
 	// Volumes sets up the volumes of pods. nil: pods with volumes other than images are
 	// refused.
