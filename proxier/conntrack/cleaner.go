@@ -17,6 +17,10 @@ type Config struct {
 	// NetNS is the path of the network namespace to clean, such as /run/netns/node.
 	// Empty means that of the process.
 	NetNS string
+	// Delay is how long flows stay after they have become stale: with proxier/ipvs its
+	// FlowsLeave, as an endpoint that is gone may answer for a while there, and the entries of
+	// its flows have the answers masqueraded backwards. 0: they go at once.
+	Delay time.Duration
 	// Observe is told of every search. Nil is off.
 	Observe func(Search)
 	// Log gets what Run does. Nil discards it.
@@ -51,6 +55,8 @@ const (
 type Cleaner struct {
 	cfg  Config
 	wake chan struct{} // size 1, never closed
+	// late does what Reset and Applied are told, after Config.Delay.
+	late *late
 	// find is search.
 	find func(ctx context.Context, f proxier.Family, frontends map[frontend]bool) (seen, deleted int, err error)
 	// complaints are the errors that were logged last. They belong to the goroutine of Run.
@@ -66,6 +72,9 @@ var _ proxier.Follower = (*Cleaner)(nil)
 
 // New returns a Cleaner that touches nothing before Run.
 func New(cfg Config) (*Cleaner, error) {
+	if cfg.Delay < 0 {
+		return nil, fmt.Errorf("conntrack: Delay is %v: it must not be negative", cfg.Delay)
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -73,7 +82,7 @@ func New(cfg Config) (*Cleaner, error) {
 		cfg.Observe = func(Search) {}
 	}
 	c := &Cleaner{
-		cfg: cfg, wake: make(chan struct{}, 1), wanted: newWanted(), pending: newPending(), complaints: map[proxier.Family]string{},
+		cfg: cfg, wake: make(chan struct{}, 1), late: newLate(cfg.Delay), wanted: newWanted(), pending: newPending(), complaints: map[proxier.Family]string{},
 	}
 	c.find = c.search
 	return c, nil
@@ -81,7 +90,9 @@ func New(cfg Config) (*Cleaner, error) {
 
 // Reset implements proxier.Follower. The first one has every flow looked at: those
 // of an earlier process may be stale.
-func (c *Cleaner) Reset(s *proxier.State) {
+func (c *Cleaner) Reset(s *proxier.State) { c.late.add(func() { c.reset(s) }) }
+
+func (c *Cleaner) reset(s *proxier.State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	first := c.wanted.ports == nil
@@ -93,7 +104,9 @@ func (c *Cleaner) Reset(s *proxier.State) {
 }
 
 // Applied implements proxier.Follower.
-func (c *Cleaner) Applied(d proxier.Delta) {
+func (c *Cleaner) Applied(d proxier.Delta) { c.late.add(func() { c.applied(d) }) }
+
+func (c *Cleaner) applied(d proxier.Delta) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range d.Remove {
@@ -119,6 +132,9 @@ func (c *Cleaner) wakeUpLocked() {
 // logged, once while it is the same, and tried again: with the next change, and without
 // one after a second, then ever later.
 func (c *Cleaner) Run(ctx context.Context) error {
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	beside.Go(func() { c.late.run(ctx) })
 	var retry <-chan time.Time
 	wait := minRetry
 	for {

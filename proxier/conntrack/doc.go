@@ -15,6 +15,9 @@
 //	...
 //	err = c.Run(ctx)
 //
+// With proxier/ipvs set Config.Delay to its FlowsLeave: endpoints that are gone may answer
+// for a while there.
+//
 // A Cleaner is safe for concurrent use. It needs CAP_NET_ADMIN in the network
 // namespace, and is fast from Linux 5.8 on, whose dumps can be filtered. The
 // package builds for Linux only.

@@ -72,6 +72,15 @@ func errMode(m config.Mode) error {
 	return fmt.Errorf("mode %q is not available: set mode to nftables, iptables or ipvs", m)
 }
 
+// flowsLeave is after how long flows of UDP have left an endpoint that is gone, so that the
+// kernel can be made to forget them. 0: at once.
+func flowsLeave(m config.Mode) time.Duration {
+	if m == config.IPVS {
+		return ipvs.FlowsLeave
+	}
+	return 0
+}
+
 // period is how often the file wants all looked at, and pause the least time between two
 // rounds; 0 leaves the choice to the proxier.
 func period(c *config.Config) time.Duration {

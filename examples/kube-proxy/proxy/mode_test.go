@@ -44,6 +44,9 @@ func TestModeDecidesWhichSectionCounts(t *testing.T) {
 			if got := pause(cfg.Proxy); got != tt.pause {
 				t.Errorf("pause %v, want %v", got, tt.pause)
 			}
+			if got, slow := flowsLeave(modeOf(cfg.Proxy)), strings.Contains(tt.lines, "mode: ipvs"); (got == ipvs.FlowsLeave) != slow || (got == 0) == slow {
+				t.Errorf("flows leave after %v, with ipvs: %v", got, slow)
+			}
 			if primary, _ := nodePortAddresses(cfg); primary != tt.primary {
 				t.Errorf("node ports at primary addresses alone: %v, want %v", primary, tt.primary)
 			}

@@ -83,15 +83,14 @@ func (w *wiring) backend() error {
 		return err
 	}
 	w.cfg.Backend, w.closer = m.backend, m.closer
-	cleaner, err := conntrack.New(conntrack.Config{Observe: w.metrics.searched, Log: w.cfg.Log})
+	cleaner, err := conntrack.New(conntrack.Config{Delay: flowsLeave(modeOf(w.cfg.Proxy)), Observe: w.metrics.searched, Log: w.cfg.Log})
 	if err != nil {
 		return err
 	}
 	leftovers := newLeftovers(m.others, func(err error) { w.problems.set(aboutOthers, err) })
-	told, parts := forgetting(modeOf(w.cfg.Proxy), cleaner)
-	w.listen = append(w.listen, told, leftovers)
+	w.listen = append(w.listen, cleaner, leftovers)
 	drift := runnerFunc(func(ctx context.Context) error { return m.backend.Watch(ctx, w.proxier.RequestReset) })
-	w.parts = append(append(w.parts, parts...), leftovers, drift)
+	w.parts = append(w.parts, cleaner, leftovers, drift)
 	return nil
 }
 
