@@ -110,8 +110,11 @@ func (st *stopper) end(ctx context.Context, stop *Stop) error {
 	if left > 0 {
 		defer st.preStop(ctx, stop, left)()
 	}
-	if err := st.order.wait(ctx, stop.Name, max(time.Until(until), 0)); err != nil {
-		return err
+	// One whose hook took all of the time waits for nobody, as in the kubelet.
+	if left = time.Until(until); left > 0 {
+		if err := st.order.wait(ctx, stop.Name, left); err != nil {
+			return err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
