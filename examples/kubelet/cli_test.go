@@ -90,6 +90,13 @@ func TestValidateConfig(t *testing.T) {
 	if err := os.WriteFile(file, []byte(head), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for flag, want := range map[string]string{
+		"--deny-probe-hosts=foo": "--deny-probe-hosts", "--log-format=xml": `"xml"`, "--pod-store-seal=tpm": "--pod-store-seal", "--node-ip=127.0.0.1": "loopback",
+	} {
+		if got, err := validate("--config", file, flag); !errors.Is(err, errInvalid) || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, %v", flag, got, err)
+		}
+	}
 	if got, err := validate("--config", file); err != nil || got != "the configuration is valid\n" {
 		t.Errorf("a valid configuration: %q, %v", got, err)
 	}

@@ -66,7 +66,7 @@ var errInvalid = errors.New("the configuration is not valid")
 
 // validateConfig prints what is wrong with the configuration, and what has no effect.
 func (o *options) validateConfig(out io.Writer) error {
-	_, problems, err := o.read()
+	cfg, problems, err := o.read()
 	if err != nil {
 		return err
 	}
@@ -76,15 +76,25 @@ func (o *options) validateConfig(out io.Writer) error {
 	for _, i := range o.idle {
 		fmt.Fprintf(out, "%s: --%s: has no effect: %s\n", config.Warning, i.flag, i.why)
 	}
-	_, _, identity := o.identity()
-	if identity != nil {
-		fmt.Fprintf(out, "%s: %s\n", config.Error, identity)
+	wrong := o.checkFlags(cfg)
+	if wrong != nil {
+		fmt.Fprintf(out, "%s: %s\n", config.Error, wrong)
 	}
-	if config.Err(problems) != nil || identity != nil {
+	if config.Err(problems) != nil || wrong != nil {
 		return errInvalid
 	}
 	_, err = fmt.Fprintln(out, "the configuration is valid")
 	return err
+}
+
+// checkFlags says which of the flags that set no field of the configuration would end the
+// program.
+func (o *options) checkFlags(cfg *kubeletconfig.KubeletConfiguration) error {
+	_, _, identity := o.identity()
+	_, store := o.store()
+	_, reach := o.reachable()
+	_, log := o.logger(io.Discard, cfg)
+	return errors.Join(identity, store, reach, log)
 }
 
 // printDefaults prints the configuration of a kubelet without any setting.

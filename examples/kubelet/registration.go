@@ -39,6 +39,7 @@ func (r *registration) addNode(f *pflag.FlagSet) {
 func (r *registration) identity() (labels map[string]string, rules nodestatus.AddressRules, err error) {
 	labels, labelErr := nodestatus.ParseLabels(string(r.labels))
 	ips, ipErr := nodestatus.ParseNodeIPs(r.nodeIP)
+	ipErr = errors.Join(ipErr, nodestatus.AddressRules{NodeIPs: ips}.Validate())
 	var cloudErr error
 	if r.cloudProvider != "" && r.cloudProvider != "external" {
 		cloudErr = fmt.Errorf("%q, want external or nothing", r.cloudProvider)
