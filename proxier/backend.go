@@ -1,6 +1,14 @@
 package proxier
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// ErrNotSupported says that the kernel or the host lacks what a Backend needs, so that another
+// Backend may do. An error of a Backend wraps it then, and io/fs.ErrPermission when the
+// process lacks a privilege, which no other Backend needs less of.
+var ErrNotSupported = errors.New("not supported here")
 
 // Backend programs a State into the kernel. The Proxier calls it from one
 // goroutine at a time, starts with Reset, and goes on with Apply.

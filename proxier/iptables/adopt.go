@@ -101,7 +101,7 @@ func (b *Backend) find(ctx context.Context) (amiss, err error) {
 			continue
 		}
 		switch err := d.try(ctx, all[f]); {
-		case errors.Is(err, errUnusable):
+		case errors.Is(err, errUnusable), errors.Is(err, errPrivilege):
 			amiss = errors.Join(amiss, fmt.Errorf("%s is not programmed: %w", f, err))
 		case err != nil:
 			return nil, fmt.Errorf("try iptables of %s: %w", f, err)

@@ -119,7 +119,7 @@ func TestAnUnusableFamilyDoesNotStopTheOther(t *testing.T) {
 			var told notes
 			be := newFake(t, c, Config{Variant: NFT, Degraded: told.take})
 			mustReset(t, be, servicePort("a", "10.96.0.1", "10.244.0.1:80"), servicePort("b", "fd00:96::1", "[fd00:244::1]:80"))
-			if !errors.Is(told.last, errUnusable) || !strings.Contains(told.last.Error(), "IPv6") {
+			if !errors.Is(told.last, proxier.ErrNotSupported) || !strings.Contains(told.last.Error(), "IPv6") {
 				t.Errorf("told %v, want that IPv6 is not programmed", told.last)
 			}
 			mustApply(t, be, update(servicePort("a", "10.96.0.1", "10.244.0.2:80"), servicePort("b", "fd00:96::1", "[fd00:244::2]:80")))

@@ -2,9 +2,10 @@ package iptables
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,16 @@ type RestoreError struct {
 	Message string
 	// Locked tells that the program did not get the lock, because another one held it.
 	Locked bool
+	// Denied tells that the process lacks a privilege: errors.Is(err, fs.ErrPermission) then.
+	Denied bool
+}
+
+// Unwrap returns what is missing, for want of privilege, and else nil.
+func (e *RestoreError) Unwrap() error {
+	if e.Denied {
+		return errPrivilege
+	}
+	return nil
 }
 
 // Error returns what was refused, and of whom.
@@ -34,6 +45,9 @@ func (e *RestoreError) Error() string {
 	s := fmt.Sprintf("%s: exit status %d: %s", e.Command, e.Status, e.Message)
 	if e.Locked {
 		s += ": another program holds the lock"
+	}
+	if e.Denied {
+		s += ": " + errPrivilege.Error()
 	}
 	if e.Line > 0 {
 		s += fmt.Sprintf(": line %d is %q", e.Line, e.Text)
@@ -52,6 +66,7 @@ const resourceProblem = 4
 type complaint struct {
 	line    int // counts from 1; 0 means unknown
 	locked  bool
+	denied  bool // for want of privilege
 	message string
 }
 
@@ -66,6 +81,8 @@ func parseComplaint(r Result) complaint {
 		c.line, _ = strconv.Atoi(string(m[1])) // it has nine digits at most
 	}
 	c.locked = r.Status == resourceProblem && bytes.Contains(text, []byte("xtables lock"))
+	c.denied = slices.ContainsFunc([]string{"Permission denied", "Operation not permitted", "you must be root"},
+		func(s string) bool { return bytes.Contains(text, []byte(s)) })
 	return c
 }
 
@@ -86,11 +103,11 @@ func oneLine(text []byte) string {
 // commandError says that a program other than iptables-restore has failed.
 func commandError(c Command, r Result) error {
 	err := fmt.Errorf("%s %s: exit status %d: %s", c.Name, strings.Join(c.Args, " "), r.Status, oneLine(r.Stderr))
-	if bytes.Contains(r.Stderr, []byte("Permission denied")) || bytes.Contains(r.Stderr, []byte("you must be root")) {
-		return errors.Join(err, errPrivilege)
+	if parseComplaint(r).denied {
+		return fmt.Errorf("%w: %w", err, errPrivilege)
 	}
 	return err
 }
 
 // errPrivilege says what a process without privilege needs.
-var errPrivilege = errors.New("CAP_NET_ADMIN and CAP_NET_RAW in the network namespace are needed")
+var errPrivilege = fmt.Errorf("%w: CAP_NET_ADMIN and CAP_NET_RAW in the network namespace are needed", fs.ErrPermission)

@@ -1,7 +1,12 @@
 package iptables
 
 import (
+	"errors"
+	"io/fs"
+	"strings"
 	"testing"
+
+	"github.com/nodekit-go/nodekit/proxier"
 )
 
 func TestComplaintsAreLocated(t *testing.T) {
@@ -44,4 +49,51 @@ func FuzzComplaint(f *testing.F) {
 			t.Errorf("parseComplaint(%q) = %+v", stderr, c)
 		}
 	})
+}
+
+// A caller tells what a process without privilege is told from what the host lacks: the one is
+// so with every Backend, with the other another one may do.
+func TestWantOfPrivilegeIsNoWantOfSupport(t *testing.T) {
+	denied := []string{
+		"Fatal: can't open lock file /run/xtables.lock: Permission denied\n",
+		"iptables v1.8.9 (nf_tables): Could not fetch rule set generation id: Permission denied (you must be root)\n",
+		"iptables v1.8.9 (legacy): can't initialize iptables table `nat': Operation not permitted\n",
+	}
+	lacking := []string{"iptables v1.8.9 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)\n"}
+	for _, at := range []string{"-S", "-save", "-restore"} {
+		for i, stderr := range append(denied, lacking...) {
+			c := newCommands()
+			c.before = func(cmd Command) (Result, bool) {
+				line := strings.Join(append([]string{cmd.Name}, cmd.Args...), " ")
+				return Result{Status: 4, Stderr: []byte(stderr)}, strings.Contains(line, at)
+			}
+			err := newFake(t, c, Config{Variant: NFT}).Reset(t.Context(), &proxier.State{})
+			if want := i < len(denied); errors.Is(err, fs.ErrPermission) != want {
+				t.Errorf("with %q of %s: %v, want fs.ErrPermission: %v", stderr, at, err, want)
+			}
+			if want := i >= len(denied) && at == "-S"; errors.Is(err, proxier.ErrNotSupported) != want {
+				t.Errorf("with %q of %s: %v, want ErrNotSupported: %v", stderr, at, err, want)
+			}
+			if i < len(denied) && !strings.Contains(err.Error(), "CAP_NET_ADMIN") {
+				t.Errorf("with %q of %s: %v does not say what is needed", stderr, at, err)
+			}
+		}
+	}
+	c := newCommands("iptables", "iptables-nft", "iptables-legacy")
+	if err := newFake(t, c, Config{}).Reset(t.Context(), &proxier.State{}); !errors.Is(err, proxier.ErrNotSupported) {
+		t.Errorf("without commands: %v, want ErrNotSupported", err)
+	}
+}
+
+// One family without privilege keeps the other from nothing.
+func TestAFamilyThatIsDeniedDoesNotStopTheOther(t *testing.T) {
+	c := newCommands()
+	c.before = func(cmd Command) (Result, bool) {
+		return Result{Status: 4, Stderr: []byte("Permission denied (you must be root)\n")}, strings.HasPrefix(cmd.Name, "ip6tables")
+	}
+	var told notes
+	mustReset(t, newFake(t, c, Config{Variant: NFT, Degraded: told.take}), servicePort("a", "10.96.0.1", "10.244.0.1:80"))
+	if !errors.Is(told.last, fs.ErrPermission) || errors.Is(told.last, proxier.ErrNotSupported) {
+		t.Errorf("told %v, want that IPv6 is denied", told.last)
+	}
 }

@@ -82,7 +82,7 @@ func (b *Backend) feedOne(ctx context.Context, f proxier.Family, text []byte) er
 			return err
 		}
 		said := parseComplaint(r)
-		failed := &RestoreError{Command: c.Name, Status: r.Status, Line: said.line, Message: said.message, Locked: said.locked}
+		failed := &RestoreError{Command: c.Name, Status: r.Status, Line: said.line, Message: said.message, Locked: said.locked, Denied: said.denied}
 		if !said.locked || time.Since(begin) >= b.cfg.LockWait {
 			return failed
 		}

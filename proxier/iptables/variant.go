@@ -97,6 +97,9 @@ func (d detector) variant(ctx context.Context, want Variant) (v Variant, plain b
 func (d detector) plain(ctx context.Context, want Variant) (Variant, error) {
 	out, err := d.run(ctx, "iptables", "--version")
 	if err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			err = fmt.Errorf("%w: %w", proxier.ErrNotSupported, err)
+		}
 		return "", fmt.Errorf("no iptables command: %w; install iptables", err)
 	}
 	v := Legacy
@@ -136,11 +139,11 @@ func (d detector) inUse(ctx context.Context) (Variant, error) {
 }
 
 // errUnusable says that a family cannot be programmed on this host.
-var errUnusable = errors.New("the kernel or the host does not have it")
+var errUnusable = fmt.Errorf("%w: the kernel or the host does not have it", proxier.ErrNotSupported)
 
 // try reports whether the programs of one family work here: they may not be installed, or
 // the kernel may not have the family or its table nat. Who holds the lock tells nothing
-// of that.
+// of that, nor what a process without privilege is told.
 func (d detector) try(ctx context.Context, p programs) error {
 	c := Command{Name: p.iptables, Args: []string{"-w", lockSeconds, "-t", string(nat), "-S", "POSTROUTING"}}
 	switch r, err := d.exec.Run(ctx, c); {
@@ -150,7 +153,7 @@ func (d detector) try(ctx context.Context, p programs) error {
 		return err
 	case r.Status == 0:
 		return nil
-	case parseComplaint(r).locked:
+	case parseComplaint(r).locked, parseComplaint(r).denied:
 		return commandError(c, r)
 	default:
 		return fmt.Errorf("%w: %w", errUnusable, commandError(c, r))

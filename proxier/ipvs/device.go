@@ -135,7 +135,7 @@ func (d *device) ensure(ctx context.Context) error {
 		})
 		err := d.link(ctx, unix.RTM_NEWLINK, netlink.Create|netlink.Excl, 0, a)
 		if errors.Is(err, unix.EOPNOTSUPP) {
-			return fmt.Errorf("make the device %s: the kernel has no dummy devices: load the module dummy", d.name)
+			return fmt.Errorf("make the device %s: %w: the kernel has no dummy devices: load the module dummy", d.name, proxier.ErrNotSupported)
 		}
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("make the device %s: %w", d.name, err)

@@ -66,7 +66,7 @@ const (
 	sizeofAddr  = 16 // union nf_inet_addr
 )
 
-var errNoIPVS = errors.New("the kernel has no IPVS: load the module ip_vs, or choose another mode")
+var errNoIPVS = fmt.Errorf("%w: the kernel has no IPVS: load the module ip_vs, or choose another mode", proxier.ErrNotSupported)
 
 // connection is a netlink socket to IPVS in one network namespace.
 type connection struct {

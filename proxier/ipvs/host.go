@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nodekit-go/nodekit/proxier"
 	"github.com/nodekit-go/nodekit/proxier/internal/netns"
 )
 
@@ -71,7 +72,8 @@ func setParameters(path string, all []parameter) error {
 
 // Check returns why the kernel cannot serve as a Backend needs it, nil if it can: its version,
 // and whether it has IPVS in the network namespace at netNS, which is that of the process if
-// empty. It makes nothing; the kernel may load a module for it.
+// empty. What is missing is a proxier.ErrNotSupported, want of privilege an io/fs.ErrPermission.
+// It makes nothing; the kernel may load a module for it.
 func Check(netNS string) error {
 	if err := checkKernel(); err != nil {
 		return fmt.Errorf("ipvs: %w", err)
@@ -105,7 +107,7 @@ func checkRelease(release string) error {
 		return nil
 	}
 	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
-		return fmt.Errorf("kernel %s is too old: %d.%d or later is needed", release, oldestMajor, oldestMinor)
+		return fmt.Errorf("%w: kernel %s is too old: %d.%d or later is needed", proxier.ErrNotSupported, release, oldestMajor, oldestMinor)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (t *tables) reset(ctx context.Context, programs []program, elements []eleme
 	}
 	err := t.flush(ctx)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
-		return fmt.Errorf("replace table %s: %w: the kernel has no nf_tables for IPv4 and IPv6", t.name, err)
+		return fmt.Errorf("replace table %s: %w: %w: the kernel has no nf_tables for IPv4 and IPv6", t.name, proxier.ErrNotSupported, err)
 	}
 	if err != nil {
 		return fmt.Errorf("replace table %s: %w", t.name, err)

@@ -58,7 +58,7 @@ func (b *Backend) lacking() error {
 }
 
 // errLacking is why a family is not programmed.
-var errLacking = errors.New("nf_tables of this kernel does not have it (CONFIG_NF_TABLES_IPV4, CONFIG_NF_TABLES_IPV6, CONFIG_NFT_NAT, or a module of them)")
+var errLacking = fmt.Errorf("%w: nf_tables of this kernel does not have it (CONFIG_NF_TABLES_IPV4, CONFIG_NF_TABLES_IPV6, CONFIG_NFT_NAT, or a module of them)", proxier.ErrNotSupported)
 
 // isNotFound reports that what a message is about is not there: a table, a whole family,
 // or a type of chain that it asks for.

@@ -36,7 +36,7 @@ func (n *toldOf) want(t *testing.T, times int, lacking bool) {
 		t.Fatalf("told %d times, want %d", len(*n), times)
 	}
 	last := (*n)[times-1]
-	if lacking != errors.Is(last, errLacking) || lacking && !strings.Contains(last.Error(), "IPv6 is not programmed") {
+	if lacking != errors.Is(last, proxier.ErrNotSupported) || lacking && !strings.Contains(last.Error(), "IPv6 is not programmed") {
 		t.Errorf("told %v, want that IPv6 is not programmed: %t", last, lacking)
 	}
 }
