@@ -110,6 +110,29 @@ func parseOnce(args []string, usage io.Writer) (*onceOptions, error) {
 	return o, nil
 }
 
+// load reads the configuration, and logs what of it has no effect.
+func (o *onceOptions) load(log *slog.Logger) (*kubeletconfig.KubeletConfiguration, error) {
+	k := &kubeletconfig.KubeletConfiguration{}
+	if o.config != "" || o.configDir != "" {
+		var problems []config.Problem
+		var err error
+		if k, problems, err = config.LoadFiles(o.config, o.configDir, append(node.Honoured(), "featureGates")); err != nil {
+			return nil, err
+		}
+		problems = append(problems, checkGates(k)...)
+		if err := config.Err(problems); err != nil {
+			return nil, err
+		}
+		for _, p := range problems {
+			log.Warn("configuration", "problem", p.String())
+		}
+	}
+	if o.endpoint != "" {
+		k.ContainerRuntimeEndpoint = o.endpoint
+	}
+	return k, nil
+}
+
 // runOnce is the command run.
 func runOnce(args []string, stdout, stderr io.Writer) (err error) {
 	o, err := parseOnce(args, stderr)
@@ -120,18 +143,9 @@ func runOnce(args []string, stdout, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	k := &kubeletconfig.KubeletConfiguration{}
-	if o.config != "" || o.configDir != "" {
-		var problems []config.Problem
-		if k, problems, err = config.LoadFiles(o.config, o.configDir, node.Honoured()); err == nil {
-			err = config.Err(problems)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if o.endpoint != "" {
-		k.ContainerRuntimeEndpoint = o.endpoint
+	k, err := o.load(log)
+	if err != nil {
+		return err
 	}
 	m, err := readPod(o.pod, o.hostname, stderr)
 	if err != nil {

@@ -39,6 +39,32 @@ func TestRunOfOnePodRefuses(t *testing.T) {
 	}
 }
 
+// TestRunOfOnePodSaysWhatIsInVain, as the kubelet does.
+func TestRunOfOnePodSaysWhatIsInVain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubelet.yaml")
+	load := func(text string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(head+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		_, err := (&onceOptions{config: file}).load(slog.New(slog.NewTextHandler(&log, nil)))
+		return log.String(), err
+	}
+	said, err := load("hairpinMode: none\nfeatureGates: {CPUManagerPolicyAlphaOptions: true}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"hairpinMode: is not honoured", "featureGates.CPUManagerPolicyAlphaOptions: has no effect"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("nothing says %q: %s", want, said)
+		}
+	}
+	if _, err := load("featureGates: {Warp: true}\n"); err == nil || !strings.Contains(err.Error(), "featureGates.Warp") {
+		t.Errorf("a gate that is none: error %v", err)
+	}
+}
+
 // TestFlagsOfAKubeletAreTaken: what starts kubelets starts this one, and what has no
 // effect is logged.
 func TestFlagsOfAKubeletAreTaken(t *testing.T) {
