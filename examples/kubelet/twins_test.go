@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,6 +55,18 @@ rotate-server-certificates runonce runtime-cgroups runtime-request-timeout secco
 streaming-connection-idle-timeout sync-frequency system-cgroups system-reserved system-reserved-cgroup tls-cert-file tls-cipher-suites
 tls-min-version tls-private-key-file topology-manager-policy topology-manager-policy-options topology-manager-scope v version vmodule
 volume-plugin-dir volume-stats-agg-period`
+
+// TestFlagsWithUnderscores are those of old scripts.
+func TestFlagsWithUnderscores(t *testing.T) {
+	o, err := parse([]string{"--pod_manifest_path=/x", "--node_labels", "a=b", "--max-pods=7"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, _, err := o.load()
+	if err != nil || k.StaticPodPath != "/x" || k.MaxPods != 7 || o.labels != "a=b" {
+		t.Errorf("staticPodPath %q, maxPods %d, labels %q, error %v", k.StaticPodPath, k.MaxPods, o.labels, err)
+	}
+}
 
 func TestEveryFlagOfAStockKubeletIsTaken(t *testing.T) {
 	flags := (&options{}).command().Flags()

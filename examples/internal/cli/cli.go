@@ -45,9 +45,19 @@ func (c *Command) Group(title string) *pflag.FlagSet {
 			return g.FlagSet
 		}
 	}
+	f := c.newFlags()
+	c.groups = append(c.groups, &Group{Title: title, FlagSet: f})
+	return f
+}
+
+// newFlags returns flags that also go by their names with underscores, as those of the
+// programs of Kubernetes (WordSepNormalizeFunc of k8s.io/component-base/cli/flag).
+func (c *Command) newFlags() *pflag.FlagSet {
 	f := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
 	f.SortFlags = false
-	c.groups = append(c.groups, &Group{Title: title, FlagSet: f})
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
 	return f
 }
 
@@ -71,8 +81,7 @@ func (c *Command) Flags() *pflag.FlagSet {
 	if c.all != nil {
 		return c.all
 	}
-	c.all = pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
-	c.all.SortFlags = false
+	c.all = c.newFlags()
 	for _, g := range c.groups {
 		c.all.AddFlagSet(g.FlagSet)
 	}
