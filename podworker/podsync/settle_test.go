@@ -31,11 +31,9 @@ func (a *agent) phases(pod *corev1.Pod) []corev1.PodPhase {
 // wantAlive fails unless a pod was Pending, then Running, and nothing else.
 func (a *agent) wantAlive(pod *corev1.Pod) {
 	a.t.Helper()
-	for _, p := range a.phases(pod) {
-		if podstatus.IsTerminal(p) {
-			a.t.Errorf("phases were %v, want none that a pod never leaves", a.phases(pod))
-			return
-		}
+	if phases := a.phases(pod); slices.ContainsFunc(phases, podstatus.IsTerminal) {
+		a.t.Errorf("phases were %v, want none that a pod never leaves", phases)
+		return
 	}
 	st := a.status(pod)
 	if st.Phase != corev1.PodRunning || st.ContainerStatuses[0].State.Running == nil {
