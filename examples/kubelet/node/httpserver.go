@@ -114,9 +114,13 @@ func profileBlocking(k *kubeletconfig.KubeletConfiguration) {
 }
 
 // shown is the configuration as /configz shows it: with its kind and, as of a stock
-// kubelet, all values. Who may see it may do so by a permission of its own.
-func shown(k *kubeletconfig.KubeletConfiguration) *kubeletconfig.KubeletConfiguration {
-	k = k.DeepCopy()
+// kubelet, all values and the cgroup driver that the runtime named, once it has. Who may see
+// it may do so by a permission of its own.
+func (n *Node) shown() *kubeletconfig.KubeletConfiguration {
+	k := n.cfg.Kubelet.DeepCopy()
+	if n.agent.get() != nil { // the driver is known and does not change any more
+		k.CgroupDriver = n.driver
+	}
 	k.SetGroupVersionKind(kubeletconfig.SchemeGroupVersion.WithKind("KubeletConfiguration"))
 	return k
 }

@@ -21,7 +21,7 @@ const (
 // pages are those of the HTTPS API.
 func (n *Node) pages(metrics http.Handler) server.Pages {
 	k := n.cfg.Kubelet
-	p := server.Pages{Stats: n.api.stats, Metrics: metrics, Configuration: func() any { return shown(k) }}
+	p := server.Pages{Stats: n.api.stats, Metrics: metrics, Configuration: func() any { return n.shown() }}
 	if switchedOn(k, GateFlagz) {
 		p.Flags = n.cfg.API.Flags
 	}
