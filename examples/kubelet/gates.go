@@ -33,12 +33,9 @@ func knownGates() map[string]gate {
 	return gates
 }
 
-// userNamespaceGate lets a kubelet run where it may not change the machine.
-const userNamespaceGate = "KubeletInUserNamespace"
-
 // switchable are the gates that this program switches.
 func switchable() []string {
-	return []string{userNamespaceGate, node.GateFlagz, node.GateStatusz}
+	return []string{node.GateUserNamespace, node.GateFlagz, node.GateStatusz}
 }
 
 // checkGates says which gates of the configuration are wrong, as for a kubelet, and which

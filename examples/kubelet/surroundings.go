@@ -58,7 +58,7 @@ func thisMachine(k *kubeletconfig.KubeletConfiguration, log *slog.Logger) *machi
 	switch {
 	case k.ProtectKernelDefaults:
 		mode = machine.ProtectKernel
-	case k.FeatureGates[userNamespaceGate]:
+	case k.FeatureGates[node.GateUserNamespace]:
 		mode = machine.LeaveKernel
 	}
 	return machine.New(machine.Config{

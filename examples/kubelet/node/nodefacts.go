@@ -44,6 +44,7 @@ func (h *heartbeat) facts(ctx context.Context) (nodestatus.Facts, error) {
 		f.Status.Images = []corev1.ContainerImage{}
 	}
 	f.Status.NodeInfo.KubeletVersion = program.Version()
+	f.Status.NodeInfo.RunningInUserNamespace = inUserNamespace(k, identityMap)
 	status, version := h.runtime.last()
 	f.Status.NodeInfo.ContainerRuntimeVersion = runtimeVersion(version)
 	f.Status.RuntimeHandlers = handlers(status.GetRuntimeHandlers())
