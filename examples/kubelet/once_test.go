@@ -69,7 +69,7 @@ func TestRunOfOnePodSaysWhatIsInVain(t *testing.T) {
 // effect is logged.
 func TestFlagsOfAKubeletAreTaken(t *testing.T) {
 	o, err := parse([]string{
-		"--v=4", "--runtime-cgroups=/x", "--feature-gates=PodLogsQuerySplitStreams=true,KubeletInUserNamespace=true",
+		"--v=4", "--runtime-cgroups=/x", "--feature-gates=CPUManagerPolicyAlphaOptions=true,KubeletInUserNamespace=true",
 		"--container-runtime-endpoint", "unix:///run/x.sock", "--pod-infra-container-image=pause", "--exit-on-lock-contention",
 	}, io.Discard)
 	if err != nil {
@@ -84,7 +84,7 @@ func TestFlagsOfAKubeletAreTaken(t *testing.T) {
 	}
 	var log bytes.Buffer
 	o.warn(slog.New(slog.NewTextHandler(&log, nil)), problems)
-	for _, want := range []string{"--runtime-cgroups", "--pod-infra-container-image", "--exit-on-lock-contention", "featureGates.PodLogsQuerySplitStreams: has no effect"} {
+	for _, want := range []string{"--runtime-cgroups", "--pod-infra-container-image", "--exit-on-lock-contention", "featureGates.CPUManagerPolicyAlphaOptions: has no effect"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("nothing says that %s has no effect: %s", want, log.String())
 		}
