@@ -83,6 +83,10 @@ func (n *Node) access(authorities func() *x509.CertPool) auth.Config {
 	default:
 		c.Access = n.cfg.Client.AuthorizationV1().SubjectAccessReviews()
 	}
+	if c.Mode == auth.AlwaysAllow && !c.Anonymous && authn.X509.ClientCAFile == "" && (alone || !webhook) {
+		n.log.Warn("nobody may use the HTTPS API: authorization.mode is AlwaysAllow, and nothing tells who asks; " +
+			"set authentication.x509.clientCAFile or authentication.anonymous.enabled")
+	}
 	if webhook && !alone {
 		c.Tokens = n.cfg.Client.AuthenticationV1().TokenReviews()
 	}
