@@ -97,7 +97,7 @@ func (o *options) checkFlags(cfg *kubeletconfig.KubeletConfiguration) error {
 	return errors.Join(identity, store, reach, log)
 }
 
-// printDefaults prints the configuration of a kubelet without any setting.
+// printDefaults prints the configuration that holds without any setting.
 func printDefaults(out io.Writer) error {
 	k := kubeletconfig.KubeletConfiguration{}
 	k.APIVersion, k.Kind = config.APIVersion, config.Kind

@@ -61,7 +61,7 @@ func (o *options) command() *cli.Command {
 // add defines all flags.
 func (o *options) add(c *cli.Command) {
 	f := c.Group("Configuration")
-	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); default: that of a kubelet without one")
+	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration (kubelet.config.k8s.io/v1beta1); default: that of --print-defaults")
 	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration, *.conf, in the order of their paths")
 	f.StringVar(&o.root, "root-dir", podspec.DefaultRoot, "`directory` of the kubelet's own data")
 	o.registration.add(c.Group("Cluster"))
@@ -81,7 +81,7 @@ func (o *options) add(c *cli.Command) {
 	f = c.Group("In the place of running")
 	f.StringVar(&o.dryRun, "dry-run", "", "print what would be done for the pod of a `manifest`, and do nothing")
 	f.BoolVar(&o.validate, "validate-config", false, "say what is wrong with the configuration, or has no effect, with files and lines, and exit")
-	f.BoolVar(&o.printDefaults, "print-defaults", false, "print the configuration that a kubelet has without any setting, and exit")
+	f.BoolVar(&o.printDefaults, "print-defaults", false, "print the configuration that holds without any setting, and exit")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	addIdle(c)
 }

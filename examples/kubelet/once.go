@@ -84,7 +84,7 @@ func (o *onceOptions) command() *cli.Command {
 	c := &cli.Command{Name: "run", About: "run one pod to its end", Usage: onceUsage}
 	f := c.Group("Flags")
 	f.BoolVar(&o.once, "once", false, "run the pod once; required, there is no other way")
-	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration; default: that of a kubelet without one")
+	f.StringVar(&o.config, "config", "", "`file` with a KubeletConfiguration; default: that of kubelet --print-defaults")
 	f.StringVar(&o.configDir, "config-dir", "", "`directory` with drop-ins for the configuration")
 	f.StringVar(&o.endpoint, "container-runtime-endpoint", "", "`address` of the runtime; wins over that of the configuration")
 	f.StringVar(&o.hostname, "hostname-override", "once", "`name` of the node, which becomes part of the pod's")
