@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -88,12 +89,12 @@ type printer struct {
 }
 
 func (p *printer) Reset(_ context.Context, s *proxier.State) error {
-	fmt.Println("reset")
+	fmt.Fprintln(os.Stdout, "reset")
 	for _, sp := range s.Ports {
-		fmt.Println(sp)
+		fmt.Fprintln(os.Stdout, sp)
 	}
 	if p.resets++; p.resets == 1 {
-		fmt.Println("somebody flushes the rules")
+		fmt.Fprintln(os.Stdout, "somebody flushes the rules")
 		close(p.flushed)
 	} else {
 		p.stop()
@@ -102,7 +103,7 @@ func (p *printer) Reset(_ context.Context, s *proxier.State) error {
 }
 
 func (p *printer) Apply(_ context.Context, d proxier.Delta) error {
-	fmt.Print(d)
+	fmt.Fprint(os.Stdout, d)
 	return nil
 }
 

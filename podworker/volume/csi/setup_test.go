@@ -376,7 +376,9 @@ func TestServerAwayAfterRestart(t *testing.T) {
 func TestGroupOfAVolume(t *testing.T) {
 	w := newWorld(t, stages)
 	gid := func(value string) func(*corev1.PersistentVolume) {
-		return func(pv *corev1.PersistentVolume) { pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": value} }
+		return func(pv *corev1.PersistentVolume) {
+			pv.Annotations = map[string]string{"pv.beta.kubernetes.io/gid": value}
+		}
 	}
 	w.claim("db", gid("1234"))
 	w.claim("odd", gid("staff"))
