@@ -103,7 +103,8 @@ func TestDefaultsOfTheFileOutliveDropIns(t *testing.T) {
 		{"a drop-in has the report's", "maxPods: 50\n", dropIn + "nodeStatusReportFrequency: 7m\n", nil, all, 7 * time.Minute},
 		{
 			"a drop-in takes one back", "maxPods: 50\n", "evictionHard: {memory.available: 500Mi, nodefs.inodesFree: null}\n", nil,
-			map[string]string{"imagefs.available": "15%", "imagefs.inodesFree": "5%", "memory.available": "500Mi", "nodefs.available": "10%"}, 5 * time.Minute,
+			map[string]string{"imagefs.available": "15%", "imagefs.inodesFree": "5%", "memory.available": "500Mi", "nodefs.available": "10%"},
+			5 * time.Minute,
 		},
 		{"flags", "maxPods: 50\n", "", []Override{
 			{Field: "evictionHard", Value: only, Source: "--eviction-hard"}, {Field: "nodeStatusUpdateFrequency", Value: "20s", Source: "--node-status-update-frequency"},
