@@ -14,7 +14,7 @@ import (
 type Config struct {
 	// Root is the directory below which volumes are; empty: DefaultRoot.
 	Root string
-	// Allocatable is what the node can give to its pods: the limit of volumes in memory,
+	// Allocatable, until Manager.SetAllocatable changes it, is what the node can give to its pods: the limit of volumes in memory,
 	// and what a resourceFieldRef shows of a container without a limit.
 	Allocatable corev1.ResourceList
 	// Objects has ConfigMaps and Secrets, Tokens those of service accounts, and Bundles

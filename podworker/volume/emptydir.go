@@ -71,7 +71,7 @@ func (m *Manager) emptyDir(ctx context.Context, pod *corev1.Pod, v *corev1.Volum
 		p.mode |= fs.ModeSetgid | ownerBits
 	}
 	var err error
-	if p.memory, err = mediumOf(pod, source, m.cfg.Allocatable); err != nil {
+	if p.memory, err = mediumOf(pod, source, *m.allocatable.Load()); err != nil {
 		return Mounted{}, err
 	}
 	if p.memory.kind == inTmpfs && source.Mode == nil {

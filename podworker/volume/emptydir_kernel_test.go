@@ -101,7 +101,8 @@ func TestKernelMemorySizes(t *testing.T) {
 		limit string // of the volume
 		node  corev1.ResourceList
 		edit  func(*corev1.Pod)
-		want  int64 // in MiB
+		grown corev1.ResourceList // what the node has later, before the pod comes
+		want  int64               // in MiB
 	}{
 		{name: "the node", node: node, want: 64},
 		{name: "the volume", limit: "8Mi", node: node, want: 8},
@@ -114,10 +115,14 @@ func TestKernelMemorySizes(t *testing.T) {
 			limited("16Mi")(p)
 			p.Spec.InitContainers = []corev1.Container{{Name: "init"}}
 		}, want: 64},
+		{name: "a node that has grown", node: node, grown: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("96Mi")}, want: 96},
 		{name: "only the volume", limit: "8Mi", want: 8},
 	}
 	for _, tt := range tests {
 		m := newManager(t, volume.Config{Allocatable: tt.node})
+		if tt.grown != nil {
+			m.SetAllocatable(tt.grown)
+		}
 		v := source("v", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: "Memory"}})
 		if tt.limit != "" {
 			v.EmptyDir.SizeLimit = new(resource.MustParse(tt.limit))

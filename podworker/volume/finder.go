@@ -90,7 +90,7 @@ func (e *missingError) Error() string { return e.text }
 func (e *missingError) Unwrap() error { return e.err }
 
 func (f *finder) downward(items []corev1.DownwardAPIVolumeFile) error {
-	files, err := podFiles(f.pod, items, &f.rules, f.m.cfg.Allocatable)
+	files, err := podFiles(f.pod, items, &f.rules, *f.m.allocatable.Load())
 	maps.Copy(f.files, files)
 	return err
 }

@@ -36,7 +36,7 @@ func plain(mounted Mounted, err error) outcome {
 // showFiles sets up a volume that shows objects or the pod. If what it shows cannot be
 // found, the files of before stay, provided that they were complete.
 func (m *Manager) showFiles(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) outcome {
-	p := placeOf(pod, v, m.cfg.Allocatable)
+	p := placeOf(pod, v, *m.allocatable.Load())
 	out := outcome{mounted: Mounted{Path: m.dirs.volume(pod.UID, p.plugin, v.Name), ReadOnly: true, Relabel: true}}
 	found := m.find(ctx, pod, v)
 	if found.err == nil {

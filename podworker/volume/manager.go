@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	goruntime "runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,8 @@ type Manager struct {
 	seed    [32]byte      // orders trust anchors
 	writes  chan struct{} // holds a value for each set of files that is being written
 	wake    chan struct{} // of size 1, for Run
+	// allocatable is what the node can give to its pods now.
+	allocatable atomic.Pointer[corev1.ResourceList]
 
 	// mu guards all below, the records and what they hold. It is never held over anything
 	// that waits.
@@ -47,8 +50,14 @@ func New(cfg Config) (*Manager, error) {
 	for i := range m.seed {
 		m.seed[i] = byte(rand.Uint32())
 	}
+	m.SetAllocatable(cfg.Allocatable)
 	return m, nil
 }
+
+// SetAllocatable says what the node can give to its pods from now on, in place of
+// Config.Allocatable, as when the machine has got more memory. Volumes that are there stay
+// as they are. The list is not to be changed afterwards.
+func (m *Manager) SetAllocatable(list corev1.ResourceList) { m.allocatable.Store(&list) }
 
 // drain is how long Run waits at its end for what still works on volumes.
 const drain = 5 * time.Second

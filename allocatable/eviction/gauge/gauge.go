@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +29,8 @@ type Memory interface {
 // Config says what is measured. NodeFS is required; what else is empty is not measured.
 type Config struct {
 	Memory Memory
-	// Capacity is the memory of the machine in bytes.
+	// Capacity is the memory of the machine in bytes; see Gauge.SetCapacity for one that
+	// grows.
 	Capacity int64
 	// NodeFS, ImageFS and ContainerFS are directories on the file systems of volumes and
 	// logs, of images, and of what containers write. The last two may be empty: then they
@@ -38,8 +40,11 @@ type Config struct {
 	Proc string
 }
 
-// Gauge measures a machine. Use New.
-type Gauge struct{ cfg Config }
+// Gauge measures a machine. Use New. Its methods may be called by several goroutines.
+type Gauge struct {
+	cfg      Config
+	capacity atomic.Int64 // memory in bytes
+}
 
 // New returns a Gauge.
 func New(cfg Config) (*Gauge, error) {
@@ -55,8 +60,14 @@ func New(cfg Config) (*Gauge, error) {
 	if cfg.Proc == "" {
 		cfg.Proc = "/proc"
 	}
-	return &Gauge{cfg: cfg}, nil
+	g := &Gauge{cfg: cfg}
+	g.capacity.Store(cfg.Capacity)
+	return g, nil
 }
+
+// SetCapacity says how many bytes of memory the machine has from now on, in place of
+// Config.Capacity: what is in use counts against it.
+func (g *Gauge) SetCapacity(memory int64) { g.capacity.Store(memory) }
 
 // Disks says which of the directories share a file system.
 func (g *Gauge) Disks() (eviction.Disks, error) {
@@ -98,14 +109,15 @@ func (g *Gauge) Observe() (eviction.Observations, error) {
 // memory measures what of the machine's memory is no working set, and what is left of
 // the limit of all pods, if there is one.
 func (g *Gauge) memory(o eviction.Observations, now time.Time) error {
-	if g.cfg.Memory == nil || g.cfg.Capacity <= 0 {
+	capacity := g.capacity.Load()
+	if g.cfg.Memory == nil || capacity <= 0 {
 		return nil
 	}
 	machine, err := g.cfg.Memory.MachineUsage()
 	if err != nil {
 		return err
 	}
-	o[eviction.MemoryAvailable] = observation(g.cfg.Capacity-machine.Memory, g.cfg.Capacity, resource.BinarySI, now)
+	o[eviction.MemoryAvailable] = observation(capacity-machine.Memory, capacity, resource.BinarySI, now)
 	pods, err := g.cfg.Memory.PodsUsage()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

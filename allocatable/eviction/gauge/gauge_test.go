@@ -58,6 +58,7 @@ func TestObserve(t *testing.T) {
 	tests := []struct {
 		name    string
 		cfg     gauge.Config
+		grown   int64                      // to how much memory, after it was made
 		want    map[eviction.Signal]string // available/capacity
 		signals string                     // all that were measured, without inodes, which not every file system has
 		fails   string
@@ -72,6 +73,12 @@ func TestObserve(t *testing.T) {
 				eviction.MemoryAvailable: "3Gi/4Gi", eviction.AllocatableMemoryAvailable: "412Mi/512Mi", eviction.PIDAvailable: "32423/32768",
 			},
 			signals: "allocatableMemory.available " + images + " memory.available nodefs.available pid.available",
+		},
+		{
+			name: "a machine that has grown", grown: 8 << 30,
+			cfg:     gauge.Config{Memory: memory{machine: 3 << 30, limit: cgroups.Unlimited}, Capacity: 4 << 30, Proc: proc(t, "0 0 0 1/90 1", "100", "32768")},
+			want:    map[eviction.Signal]string{eviction.MemoryAvailable: "5Gi/8Gi"},
+			signals: images + " memory.available nodefs.available pid.available",
 		},
 		{
 			name: "pods without a limit, fewer threads than process IDs",
@@ -108,6 +115,9 @@ func TestObserve(t *testing.T) {
 			g, err := gauge.New(tt.cfg)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if tt.grown > 0 {
+				g.SetCapacity(tt.grown)
 			}
 			got, err := g.Observe()
 			if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {

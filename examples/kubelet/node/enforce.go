@@ -68,8 +68,26 @@ func (c *podCgroups) enforceReserved(ctx context.Context, k *kubeletconfig.Kubel
 	return nil
 }
 
-// enforce holds all pods to what they may have. While they use more memory than that, it
-// is tried again: eviction makes room meanwhile.
+// fitMachine has those know what the machine has now who measure by it.
+func (a *agent) fitMachine(r *resources) {
+	a.volumes.manager.SetAllocatable(r.Allocatable)
+	a.pressure.fit(r)
+}
+
+// machineChanged has the agent live with what the machine has now.
+func (a *agent) machineChanged(r *resources) {
+	a.fitMachine(r)
+	if a.cgroups != nil {
+		select {
+		case a.cgroups.changed <- struct{}{}:
+		default: // it is about to look
+		}
+	}
+	a.wakeWaiting()
+}
+
+// enforce holds all pods to what they may have, anew when the machine has changed. While
+// they use more memory than that, it is tried again: eviction makes room meanwhile.
 func (a *agent) enforce(ctx context.Context) error {
 	if a.cgroups == nil || a.cgroups.guest {
 		return nil
@@ -81,20 +99,23 @@ func (a *agent) enforce(ctx context.Context) error {
 	tick := time.NewTicker(enforceAgain)
 	defer tick.Stop()
 	for {
+		again := tick.C
 		err := a.cgroups.EnforcePods(ctx, offered(n.resources.p.Load(), n.cfg.Kubelet))
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err == nil {
+			again = nil
 			a.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeNormal, "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
-			return nil
+		} else {
+			a.log.Warn("all pods could not be held to what they may have", "again", enforceAgain, "err", err)
+			a.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeWarning, "FailedNodeAllocatableEnforcement", "Failed to update Node Allocatable Limits "+err.Error())
 		}
-		a.log.Warn("all pods could not be held to what they may have", "again", enforceAgain, "err", err)
-		a.events.Record(events.OfNode(n.cfg.Name), corev1.EventTypeWarning, "FailedNodeAllocatableEnforcement", "Failed to update Node Allocatable Limits "+err.Error())
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-again:
+		case <-a.cgroups.changed:
 		}
 	}
 }

@@ -402,5 +402,6 @@ func (n *Node) work(ctx context.Context, instance string, mem *memory) error {
 		return err
 	}
 	n.agent.set(a)
+	a.fitMachine(n.resources.p.Load()) // it may have changed while the agent was made
 	return a.run(ctx)
 }

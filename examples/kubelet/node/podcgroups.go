@@ -16,6 +16,8 @@ type podCgroups struct {
 	// guest leaves what is common to all pods of the machine to another agent.
 	guest bool
 	node  *Node
+	// changed says that pods may have more, or less, than before.
+	changed chan struct{}
 }
 
 // newPodCgroups returns the cgroups of the pods, nil if they are the business of the user
@@ -40,7 +42,7 @@ func newPodCgroups(n *Node, driver string) (*podCgroups, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &podCgroups{tree, n.guest, n}, nil
+	return &podCgroups{tree, n.guest, n, make(chan struct{}, 1)}, nil
 }
 
 // slices are those of systemd, nil where cgroups are directories.

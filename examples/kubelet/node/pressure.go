@@ -198,6 +198,17 @@ func (p *pressure) mark(signal eviction.Signal) (mark int64, ok bool) {
 	return 0, false
 }
 
+// fit has the machine measured by what it has now, if the gauge can.
+func (p *pressure) fit(r *resources) {
+	if p == nil {
+		return
+	}
+	if g, ok := p.meter.gauge.(interface{ SetCapacity(memory int64) }); ok {
+		memory := r.Capacity[corev1.ResourceMemory]
+		g.SetCapacity(memory.Value())
+	}
+}
+
 // Active is part of [eviction.Pods].
 func (p *pressure) Active() []*corev1.Pod { return p.agent.admissions.active() }
 

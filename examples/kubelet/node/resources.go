@@ -91,7 +91,7 @@ func (n *Node) watchMachine(ctx context.Context) error {
 		}
 		n.logResources("the node offers now", r)
 		if a := n.agent.get(); a != nil {
-			a.wakeWaiting()
+			a.machineChanged(r)
 		}
 	})
 }
