@@ -2,14 +2,17 @@ package nodekit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/nodekit-go/nodekit/podworker"
 	"github.com/nodekit-go/nodekit/podworker/podspec"
@@ -72,30 +75,86 @@ func Example() {
 
 // runManifests keeps the pods of a directory running until ctx ends.
 func runManifests(ctx context.Context, client *runtime.Client, dir string, node podspec.Node, show func(*corev1.Pod, corev1.PodStatus)) error {
-	syncer, err := podsync.New(client, podsync.Config{Node: node, OnStatus: show})
+	log := slog.Default() // tells of manifests that are broken, too
+	syncer, err := podsync.New(client, podsync.Config{Node: node, OnStatus: show, Log: log})
 	if err != nil {
 		return err
 	}
-	pool, err := podworker.New(syncer, podworker.Config{Log: slog.Default()})
+	pool, err := podworker.New(syncer, podworker.Config{Log: log})
 	if err != nil {
 		return err
 	}
-	source, err := staticpods.Dir(dir, staticpods.Config{NodeName: node.Name})
+	source, err := staticpods.Dir(dir, staticpods.Config{NodeName: node.Name, Log: log})
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	sets, done := make(chan staticpods.Set), make(chan error, 2)
 	go func() { done <- pool.Run(ctx) }()
-	err = source.Run(ctx, func(set staticpods.Set) {
-		wanted := map[types.UID]bool{}
-		for _, pod := range set.Pods {
-			wanted[pod.UID] = true
-			pool.Update(pod)
+	go func() {
+		done <- source.Run(ctx, func(set staticpods.Set) {
+			select {
+			case sets <- set:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	wanted := map[types.UID]bool{}
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for heard := false; ; {
+		select {
+		case err := <-done: // ctx has ended, or one of the two cannot go on
+			stop()
+			return errors.Join(err, <-done)
+		case set := <-sets:
+			heard, wanted = true, take(pool, set)
+		case <-tick.C:
 		}
-		pool.Retain(maps.Keys(wanted)) // all others stop gracefully and are cleaned up
-	})
-	if poolErr := <-done; poolErr != nil {
-		return poolErr
+		if heard {
+			collect(ctx, client, syncer, pool, wanted)
+		}
 	}
-	return err
+}
+
+// take has the pods of a set run, and all others stop. What was put back starts anew.
+func take(pool *podworker.Pool, set staticpods.Set) map[types.UID]bool {
+	wanted := map[types.UID]bool{}
+	for _, pod := range set.Pods {
+		wanted[pod.UID] = !slices.Contains(set.PutBack, pod.UID)
+	}
+	pool.Retain(func(yield func(types.UID) bool) {
+		for uid, stays := range wanted {
+			if stays && !yield(uid) {
+				return
+			}
+		}
+	})
+	for _, pod := range set.Pods {
+		wanted[pod.UID] = true
+		pool.Update(pod)
+	}
+	return wanted
+}
+
+// collect removes what is left of pods that no manifest names any more, and ends those that
+// an earlier process has left running.
+func collect(ctx context.Context, client *runtime.Client, syncer *podsync.Syncer, pool *podworker.Pool, wanted map[types.UID]bool) {
+	left, err := syncer.Remains(ctx)
+	if err != nil {
+		slog.Error("look for what is left of pods", "err", err)
+	}
+	for _, uid := range left {
+		if _, works := pool.State(uid); works || wanted[uid] || syncer.Forget(ctx, uid) == nil {
+			continue
+		}
+		sandboxes, err := client.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{podspec.LabelPodUID: string(uid)}})
+		if err != nil || len(sandboxes) == 0 {
+			continue // the next look may tell
+		}
+		if pod, ok := podsync.Orphan(sandboxes[0]); ok { // those of other agents are left alone
+			pool.TerminateOrphan(pod, podworker.Termination{})
+		}
+	}
 }
