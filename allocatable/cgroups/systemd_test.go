@@ -150,6 +150,9 @@ func TestPodsInSlices(t *testing.T) {
 	s := newSystemd(t)
 	s.onStart = func(unit string) { startIn(t, m, unit) }
 	tree := newTree(t, cgroups.Config{Mounts: []cgroups.Mount{m}, Slices: slicesOf(s), Rules: cgroups.Rules{ReserveMemory: true, PodPids: 99}})
+	if got, want := tree.PodsGroup(), "/kubepods.slice"; got != want {
+		t.Errorf("PodsGroup = %s, want %s", got, want)
+	}
 	if err := tree.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}

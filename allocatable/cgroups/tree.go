@@ -89,6 +89,9 @@ func (t *Tree) Parent(pod *corev1.Pod) string { return t.names.inRuntime(t.Group
 // Group returns the group of a pod as a path below the mounts of the hierarchies.
 func (t *Tree) Group(pod *corev1.Pod) string { return t.names.pod(t.cfg.Class(pod), pod.UID) }
 
+// PodsGroup returns the group of all pods, as a path below the mounts of the hierarchies.
+func (t *Tree) PodsGroup() string { return t.names.group(corev1.PodQOSGuaranteed) }
+
 // each calls do for every hierarchy with limits, to the end.
 func (t *Tree) each(ctx context.Context, do func(m *Mount) error) error {
 	var errs []error

@@ -85,6 +85,9 @@ func TestPodOnVersion2(t *testing.T) {
 	if got, want := tree.Parent(pod), "/edge/kubepods/burstable/podu1"; got != want {
 		t.Errorf("Parent = %s, want %s", got, want)
 	}
+	if got, want := tree.PodsGroup(), "/edge/kubepods"; got != want {
+		t.Errorf("PodsGroup = %s, want %s", got, want)
+	}
 	if err := tree.EnsurePod(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}

@@ -70,22 +70,35 @@ func newGroupReader() (*cgroupstat.Reader, error) {
 	return cgroupstat.New(hierarchies)
 }
 
-// systemGroups are the groups of daemons and of all pods, as far as the configuration names
+// systemGroups returns what names the groups of daemons and of all pods: the latter once it
+// is known who makes it and how it is called, the others as far as the configuration names
 // them.
-func (n *Node) systemGroups(reader *cgroupstat.Reader) []stats.System {
+func (n *Node) systemGroups(reader *cgroupstat.Reader) func() []stats.System {
 	k := n.cfg.Kubelet
-	list := []stats.System{{Name: statsapi.SystemContainerPods, Group: n.podsGroup()}}
 	own := k.KubeletCgroups
 	if own == "" {
 		own, _ = reader.Of(os.Getpid()) // without it, nothing is told of this process
 	}
-	if own != "" && own != "/" {
-		list = append(list, stats.System{Name: statsapi.SystemContainerKubelet, Group: own, Started: time.Now()})
+	began := time.Now()
+	return func() []stats.System {
+		var list []stats.System
+		if a := n.agent.get(); a != nil && a.cgroups != nil {
+			list = append(list, made(reader, statsapi.SystemContainerPods, a.cgroups.PodsGroup()))
+		}
+		if own != "" && own != "/" {
+			list = append(list, stats.System{Name: statsapi.SystemContainerKubelet, Group: own, Started: began})
+		}
+		if k.SystemCgroups != "" {
+			list = append(list, made(reader, statsapi.SystemContainerMisc, k.SystemCgroups))
+		}
+		return list
 	}
-	if k.SystemCgroups != "" {
-		list = append(list, stats.System{Name: statsapi.SystemContainerMisc, Group: k.SystemCgroups})
-	}
-	return list
+}
+
+// made is a group that is as old as it is. One that is not there is left out later.
+func made(reader *cgroupstat.Reader, name, group string) stats.System {
+	at, _ := reader.Made(group)
+	return stats.System{Name: name, Group: group, Started: at}
 }
 
 // measuredPods are the pods that run on the runtime. What it names is taken from there; of
@@ -286,10 +299,4 @@ func (f *machineFacts) describe() stats.Machine {
 	out.ID, out.UUID, out.BootID = m.Info.MachineID, m.Info.SystemUUID, m.Info.BootID
 	out.Kernel, out.OS = m.Info.KernelVersion, m.Info.OSImage
 	return out
-}
-
-// podsGroup is the group of all pods.
-func (n *Node) podsGroup() string {
-	root := strings.TrimSuffix(n.cfg.Kubelet.CgroupRoot, "/")
-	return fmt.Sprintf("%s/kubepods", root)
 }

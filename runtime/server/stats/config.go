@@ -94,7 +94,7 @@ type System struct {
 	Name string
 	// Group is the control group.
 	Group string
-	// Started is when its daemon was; zero: not known.
+	// Started is when its daemon was, or when the group was made; zero: not known.
 	Started time.Time
 }
 
@@ -113,8 +113,9 @@ type Config struct {
 	Volumes func(ctx context.Context, uid types.UID) ([]Volume, error)
 	// Machine describes the machine, whenever asked; nil: nothing is known.
 	Machine func() Machine
-	// System are the groups of daemons.
-	System []System
+	// System returns the groups of daemons and of all pods, whenever they are read. It must
+	// not block. nil: there are none.
+	System func() []System
 	// Disk is a directory on the file system of the node; empty: /.
 	Disk string
 	// Ages says how old an answer may be.
@@ -166,6 +167,9 @@ func (c *Config) setDefaults() {
 	c.Ages.Volumes = cmp.Or(c.Ages.Volumes, defaultVolumeAge)
 	c.Ages.Patience = cmp.Or(c.Ages.Patience, defaultPatience)
 	c.Disk = cmp.Or(c.Disk, "/")
+	if c.System == nil {
+		c.System = func() []System { return nil }
+	}
 	if c.Machine == nil {
 		c.Machine = func() Machine { return Machine{} }
 	}

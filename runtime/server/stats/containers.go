@@ -91,7 +91,7 @@ func (c *Collector) detail(ctx context.Context, r *round, told *runtimeAnswer) *
 		}
 	}
 	seen := map[string]bool{top: true}
-	for _, s := range c.cfg.System {
+	for _, s := range r.system {
 		d.readOnce(c, s.Group, seen)
 	}
 	for i := range r.pods {

@@ -17,7 +17,7 @@ import (
 type round struct {
 	at     time.Time
 	node   *reading
-	system map[string]*reading
+	system []systemReading
 	list   []Pod
 	pods   []podReading // in the order of list
 	// groups has all readings by group, or by ID where the runtime told.
@@ -33,6 +33,12 @@ type reading struct {
 	rated     bool
 	// pressure is what the runtime told of; nil: ask the group.
 	pressure *cgroupstat.Pressure
+}
+
+// systemReading is what the group of daemons used, which is there.
+type systemReading struct {
+	System
+	usage *reading
 }
 
 // podReading is what a pod used.
@@ -68,11 +74,11 @@ func (c *Collector) take(ctx context.Context) *round {
 
 // read reads the groups of the node and of all pods. It is called in turn.
 func (c *Collector) read(ctx context.Context, last *round) *round {
-	r := &round{at: time.Now(), system: map[string]*reading{}, groups: map[string]*reading{}}
+	r := &round{at: time.Now(), groups: map[string]*reading{}}
 	r.node = c.readGroup(r, last, top)
-	for _, s := range c.cfg.System {
+	for _, s := range c.cfg.System() {
 		if u := c.readGroup(r, last, s.Group); u != nil {
-			r.system[s.Name] = u
+			r.system = append(r.system, systemReading{s, u})
 		}
 	}
 	places := make(map[string]string, len(c.places))

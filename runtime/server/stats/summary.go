@@ -39,10 +39,8 @@ func (c *Collector) summaryOf(r *round) *statsapi.Summary {
 		}
 		s.Node.IO = ioStats(&node, p.IO)
 	}
-	for _, system := range c.cfg.System {
-		if u := r.system[system.Name]; u != nil {
-			s.Node.SystemContainers = append(s.Node.SystemContainers, c.containerOf(system.Name, system.Started, u))
-		}
+	for _, system := range r.system {
+		s.Node.SystemContainers = append(s.Node.SystemContainers, c.containerOf(system.Name, system.Started, system.usage))
 	}
 	for i := range r.pods {
 		s.Pods = append(s.Pods, c.podOf(&r.pods[i]))

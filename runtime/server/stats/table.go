@@ -193,6 +193,8 @@ func (t *containerTable) addDisks(s *subject) {
 		t.usage.add(float64(l.bytes), at, labels...)
 		if l.disk.known {
 			t.size.add(float64(l.disk.size), at, labels...)
+		}
+		if l.disk.known && s.container == "" { // of a container, its own would be asked for
 			t.inodes.add(float64(l.disk.inodes), at, labels...)
 			t.inodesFree.add(float64(l.disk.inodesFree), at, labels...)
 		}

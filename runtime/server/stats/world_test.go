@@ -174,7 +174,9 @@ func inWorld(t *testing.T, test func(*world)) {
 			Machine: func() Machine {
 				return Machine{Booted: time.Unix(50, 0), MemoryBytes: 100000, HugePages: 500, SwapBytes: 100, CPUs: 4, Cores: 2, Sockets: 1, BootID: "b", ID: "m", UUID: "u", Kernel: "6.1", OS: "Debian"}
 			},
-			System: []System{{Name: "kubelet", Group: "/agent", Started: time.Unix(60, 0)}, {Name: "runtime", Group: "/none"}},
+			System: func() []System {
+				return []System{{Name: "kubelet", Group: "/agent", Started: time.Unix(60, 0)}, {Name: "runtime", Group: "/none"}}
+			},
 		})
 		if err != nil {
 			t.Fatal(err)

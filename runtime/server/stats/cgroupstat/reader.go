@@ -106,6 +106,28 @@ func (r *Reader) Detail(group string) (Detail, error) {
 	return d, nil
 }
 
+// Made returns when a group was made, as far as the kernel tells: when its directory was last
+// changed, which making and removing groups in it may do as well; of the hierarchies the
+// earliest. The error is an [fs.ErrNotExist] if there is no such group.
+func (r *Reader) Made(group string) (time.Time, error) {
+	var made time.Time
+	for _, h := range []*Hierarchy{r.memory, r.cpu, r.pids, r.io} {
+		if h == nil {
+			continue
+		}
+		info, err := os.Stat(h.dir(group))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && h != r.memory:
+			continue
+		case err != nil:
+			return time.Time{}, fmt.Errorf("ask when a control group was made: %w", err)
+		case made.IsZero() || info.ModTime().Before(made):
+			made = info.ModTime()
+		}
+	}
+	return made, nil
+}
+
 // Children returns the groups directly below a group, with their whole names, sorted.
 func (r *Reader) Children(group string) ([]string, error) {
 	entries, err := os.ReadDir(r.memory.dir(group))

@@ -216,3 +216,30 @@ func FuzzParsers(f *testing.F) {
 		}
 	})
 }
+
+func TestMadeIsTheEarliestOfTheHierarchies(t *testing.T) {
+	noon := time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC)
+	hierarchies := v1(t)
+	for i, h := range hierarchies {
+		at := noon.Add(time.Duration(i) * time.Hour)
+		if h.Controllers[0] == "pids" {
+			at = noon.Add(-time.Minute)
+		}
+		if err := os.Chtimes(h.dir("/pods/a"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := New(hierarchies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Made("/pods/a"); err != nil || !got.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("made %s, %v; want a minute before noon", got, err)
+	}
+	if got, err := r.Made("/pods/b"); err != nil || got.IsZero() { // where there is memory alone
+		t.Errorf("a group of one hierarchy: made %s, %v", got, err)
+	}
+	if got, err := r.Made("/pods/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such group: made %s, %v, want fs.ErrNotExist", got, err)
+	}
+}
