@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,10 @@ func judge(s *statsapi.Summary) error {
 		return fmt.Errorf("file systems of the node are %+v, %+v", n.Fs, n.Runtime)
 	case n.Network == nil || len(n.Network.Interfaces) == 0 || n.Rlimit == nil || n.Swap == nil:
 		return fmt.Errorf("node is %+v", n)
+	case !slices.ContainsFunc(n.SystemContainers, func(c statsapi.ContainerStats) bool { return c.Name == statsapi.SystemContainerPods }):
+		return fmt.Errorf("groups of the system are %+v, want that of all pods among them", n.SystemContainers)
+	case slices.ContainsFunc(n.SystemContainers, func(c statsapi.ContainerStats) bool { return c.StartTime.IsZero() }):
+		return fmt.Errorf("groups of the system are %+v, want a start time of each", n.SystemContainers)
 	case len(s.Pods) != 1:
 		return fmt.Errorf("there are %d pods", len(s.Pods))
 	}
