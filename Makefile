@@ -29,7 +29,7 @@ UNIT = $(shell go list ./... | grep -vE '/test/(node|crictl)$$')
 # Packages with tests of the kernel.
 KERNEL = $(shell grep -rl --include='*_kernel_test.go' '^func TestKernel' . | xargs -n1 dirname | sort -u)
 # Modules of their own, but those that only list tools.
-NESTED = $(filter-out hack/tools test/tools test/tools/kubernetes test/tools/metrics,$(patsubst %/go.mod,%,$(shell git ls-files '*/go.mod')))
+NESTED = $(filter-out hack/tools test/tools test/tools/kubernetes test/tools/metrics,$(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path './_*' | sort)))
 
 # What `make cluster` runs: each stock or ours, and the runtime containerd, containerd2 or a socket.
 NODES   ?= 2
@@ -200,7 +200,7 @@ test-cluster: cluster-tools ## clusters of stock nodes and of ours: forty specs 
 .PHONY: test-nested
 test-nested: ## the nested modules
 	$(call say,nested modules)
-	@for m in $(NESTED); do (cd $$m && go vet ./... && go test -timeout 15m ./...); done
+	@[ -n "$(NESTED)" ] || { echo "no nested module found"; exit 1; }; for m in $(NESTED); do (cd $$m && go vet ./... && go test -timeout 15m ./...); done
 
 .PHONY: test-long
 test-long: ## the tests that make days of a node's life, in full length

@@ -12,10 +12,12 @@ done
 echo "installing ${missing[*]}"
 [ "$(id -u)" = 0 ] || { echo "install.sh: ${missing[*]} missing, and only root can install: run as root, or apt-get install them" >&2; exit 1; }
 
-# policy-rc.d answers 101, "do not start", while our packages are configured.
+# policy-rc.d answers 101, "do not start", while our packages are configured. One of ours
+# that was left by a run that was killed is removed at the end, another one stays.
 policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-  printf '#!/bin/sh\nexit 101\n' >"$policy"
+ours='# nodekit: no service starts while packages for its tests are installed'
+if [ ! -e "$policy" ] || grep -qxF "$ours" "$policy"; then
+  printf '#!/bin/sh\n%s\nexit 101\n' "$ours" >"$policy"
   chmod 755 "$policy"
   trap 'rm -f "$policy"' EXIT
 fi
