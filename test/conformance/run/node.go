@@ -66,7 +66,30 @@ exec unshare --mount --cgroup --propagation unchanged sh -c '
 	done
 	exec "$@"' view "$group" "$@"`
 
+// groupsMount is where the hierarchies of control groups are mounted.
+const groupsMount = "/sys/fs/cgroup"
+
+// errUnified is why the suite cannot run: its view of control groups is made of a group in
+// each hierarchy, and of one for all the suite would change the machine's own.
+var errUnified = errors.New("the suite e2e_node runs in groups of its own in the hierarchies of version 1, and " + groupsMount +
+	" is of version 2: boot with systemd.unified_cgroup_hierarchy=0")
+
+// checkHierarchies wants hierarchies of version 1 below mount.
+func checkHierarchies(mount string) error {
+	switch _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); {
+	case err == nil:
+		return errUnified
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	default:
+		return fmt.Errorf("look for the version of control groups: %w", err)
+	}
+}
+
 func startNode(ctx context.Context, cfg Config, dir string) (_ environment, err error) {
+	if err := checkHierarchies(groupsMount); err != nil {
+		return nil, err
+	}
 	archives, refs, err := nodeImages(ctx, cfg)
 	if err != nil {
 		return nil, err

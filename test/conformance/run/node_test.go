@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -39,5 +40,18 @@ func TestRunWithoutItsKubeletDoesNotBegin(t *testing.T) {
 	cfg := Config{Kit: conformance.Kit{Kubelet: conformance.Ours}, Programs: t.TempDir()}
 	if path, err := kubeletBinary(t.Context(), cfg); err == nil {
 		t.Errorf("got %s, want an error", path)
+	}
+}
+
+func TestUnifiedControlGroupsAreRefused(t *testing.T) {
+	mount := t.TempDir()
+	if err := checkHierarchies(mount); err != nil {
+		t.Errorf("hierarchies of version 1: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(mount, "cgroup.controllers"), []byte("cpu memory\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkHierarchies(mount); !errors.Is(err, errUnified) {
+		t.Errorf("version 2 alone: %v, want that it is refused", err)
 	}
 }
