@@ -33,6 +33,20 @@ func newSpareLab(tb testing.TB) *spareLab {
 	return l
 }
 
+// begin creates the record of c1, which says nothing yet, beside that of c0 or from its spare.
+func (l *spareLab) begin(spare bool) diskFile {
+	l.Helper()
+	l.add("c0")
+	if spare {
+		l.del("c0")
+	}
+	file, err := l.v.disk.Create(l.Context(), "c1@eth0@stub-a")
+	if err != nil {
+		l.Fatal(err)
+	}
+	return file
+}
+
 // restart is a new process.
 func (l *spareLab) restart() {
 	l.Helper()
@@ -299,14 +313,7 @@ func TestManyTakeTheSameSpares(t *testing.T) {
 func TestCreatedFileCountsBeforeItIsWritten(t *testing.T) {
 	for _, spare := range []bool{false, true} {
 		l := newSpareLab(t)
-		l.add("c0")
-		if spare {
-			l.del("c0")
-		}
-		file, err := l.v.disk.Create(t.Context(), "c1@eth0@stub-a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := l.begin(spare)
 		file.Close()
 		l.restart()
 		l.p.Forget()
@@ -388,14 +395,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 func TestStateOfARecordAtWork(t *testing.T) {
 	for _, spare := range []bool{false, true} {
 		l := newSpareLab(t)
-		l.add("c0")
-		if spare {
-			l.del("c0")
-		}
-		file, err := l.v.disk.Create(t.Context(), "c1@eth0@stub-a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := l.begin(spare)
 		state := func() State {
 			all, err := l.v.Attachments()
 			if err != nil || len(all) == 0 || all[len(all)-1].ContainerID != "c1" {
